@@ -1,0 +1,1 @@
+//! The artifact bundle: one self-verifying directory of manifest, weights and probes.

@@ -1,0 +1,1 @@
+//! Forecast features, inference and the guard over them, fed event by event.

@@ -1,0 +1,8 @@
+//! The deciding core of Berth: a synchronous, deterministic function from values to a value.
+//!
+//! Nothing in this crate reads a clock, the environment, a file or a source of randomness. Time and
+//! chance are arguments, so the server, the simulator, the shadow twin and crash recovery run the
+//! same code and reach the same decisions.
+
+pub mod artifact;
+pub mod forecast;

@@ -1,0 +1,1 @@
+//! The online scheduler: thin shells around the deciding core.

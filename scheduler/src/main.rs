@@ -1,0 +1,3 @@
+//! `berth-scheduler`: serve allocation decisions over HTTP.
+
+fn main() {}

@@ -1,0 +1,7 @@
+//! One file a command; each has `Args` and `run(Args) -> Result<exit code>`.
+
+pub mod compare;
+pub mod demo;
+pub mod forecast;
+pub mod generate;
+pub mod ingest;

@@ -1,0 +1,1 @@
+//! One learner a file, behind one interface.
