@@ -5,4 +5,12 @@
 //! same code and reach the same decisions.
 
 pub mod artifact;
+pub mod chance;
+pub mod config;
+pub mod decide;
+pub mod decision;
+pub mod domain;
+pub mod event;
+pub mod fleet;
 pub mod forecast;
+pub mod strategy;

@@ -1,0 +1,159 @@
+//! The fleet's configuration: what an operator sets, with defaults that need no file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::Invalid;
+use crate::strategy::StrategyName;
+
+/// Everything about deciding that an operator may set. Times are in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FleetConfig {
+    /// Goes up by one with every change; every decision names it.
+    pub version: u64,
+    /// Seed of every draw; taken from the operating system once, at the first start.
+    pub seed: u64,
+    /// Decides all traffic that is not critical, not in the holdout, and not on rules only.
+    pub primary: StrategyName,
+    /// Decides critical traffic's neighbours on rules: the holdout, the kill switch, fallbacks.
+    pub rule: StrategyName,
+    /// Evaluated in shadow; `None`: nothing is.
+    pub candidate: Option<StrategyName>,
+    /// Share of non-critical balls that always go by `rule`: the permanent control arm.
+    pub holdout_share: f64,
+    /// The kill switch: everything by `rule`.
+    pub rules_only: bool,
+    /// Share of every dimension's capacity that only critical balls may reserve.
+    pub critical_headroom: f64,
+    /// Lease of a ball that asks for none.
+    pub lease_ms_default: u64,
+    /// Longest lease granted; a heartbeat renews it.
+    pub lease_ms_max: u64,
+    /// Expected stay of a ball that states none, until its class has finished some.
+    pub residence_ms_default: u64,
+    /// A finished ball's answer is kept this long, so that a late retry gets it again.
+    pub idempotency_keep_ms: u64,
+    /// Most balls remembered, live and finished; above it allocation is refused, never forgotten.
+    pub balls_max: usize,
+    /// Most boxes.
+    pub boxes_max: usize,
+    /// Without ids in a report, a ball placed this long before `sampled_at` counts as seen by it.
+    pub report_delay_ms: u64,
+    /// A report older than this makes its box's load unknown.
+    pub report_stale_ms: u64,
+    /// A box that has reported and then been silent this long gets nothing.
+    pub report_expired_ms: u64,
+    /// Weight of a warming box.
+    pub warming_weight: f64,
+    /// Weight an observing box ramps to.
+    pub observing_weight: f64,
+    /// Time in `warming` of a box that reports no stage.
+    pub warming_ms: u64,
+    /// Length of the observing ramp.
+    pub observing_ms: u64,
+    /// Failure share above which an observing box falls back to the warming weight.
+    pub observing_failure_share: f64,
+    /// Failures in a row that eject a box.
+    pub ejection_failures: u32,
+    /// First ejection's length; the n-th lasts n times as long.
+    pub ejection_ms: u64,
+    /// Longest ejection.
+    pub ejection_ms_max: u64,
+    /// Largest share of boxes ejected at once, rounded down.
+    pub ejection_share_max: f64,
+    /// Below this share of admissible boxes, staleness and ejection stop counting (panic mode).
+    pub panic_share: f64,
+    /// Load added to a box whose recent work all failed, in proportion (sinkhole guard).
+    pub failure_load: f64,
+    /// Half-life of the memory of failures.
+    pub failure_half_life_ms: u64,
+    /// Quantile of the background forecast that `predicted_load` counts with: 0.5, 0.9 or 0.99.
+    pub forecast_quantile: f64,
+}
+
+impl Default for FleetConfig {
+    fn default() -> Self {
+        Self {
+            version: 1,
+            seed: 0,
+            primary: StrategyName::PredictedLoad,
+            rule: StrategyName::LeastLoaded,
+            candidate: None,
+            holdout_share: 0.0,
+            rules_only: false,
+            critical_headroom: 0.1,
+            lease_ms_default: 60_000,
+            lease_ms_max: 24 * 3_600_000,
+            residence_ms_default: 60_000,
+            idempotency_keep_ms: 600_000,
+            balls_max: 1_000_000,
+            boxes_max: 100_000,
+            report_delay_ms: 1_000,
+            report_stale_ms: 30_000,
+            report_expired_ms: 180_000,
+            warming_weight: 0.1,
+            observing_weight: 0.5,
+            warming_ms: 60_000,
+            observing_ms: 240_000,
+            observing_failure_share: 0.05,
+            ejection_failures: 5,
+            ejection_ms: 30_000,
+            ejection_ms_max: 300_000,
+            ejection_share_max: 0.34,
+            panic_share: 0.5,
+            failure_load: 1.0,
+            failure_half_life_ms: 30_000,
+            forecast_quantile: 0.5,
+        }
+    }
+}
+
+impl FleetConfig {
+    /// Check every field.
+    ///
+    /// # Errors
+    /// [`Invalid`] naming the first field that is refused.
+    pub fn check(&self) -> Result<(), Invalid> {
+        for (field, share) in [
+            ("holdout_share", self.holdout_share),
+            ("critical_headroom", self.critical_headroom),
+            ("warming_weight", self.warming_weight),
+            ("observing_weight", self.observing_weight),
+            ("observing_failure_share", self.observing_failure_share),
+            ("ejection_share_max", self.ejection_share_max),
+            ("panic_share", self.panic_share),
+        ] {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(Invalid::new(field, share, "0 to 1"));
+            }
+        }
+        if !(0.0..=1_000.0).contains(&self.failure_load) {
+            return Err(Invalid::new("failure_load", self.failure_load, "0 to 1000"));
+        }
+        if !crate::forecast::QUANTILES.contains(&self.forecast_quantile) {
+            let allowed = format!("one of {:?}", crate::forecast::QUANTILES);
+            return Err(Invalid::new(
+                "forecast_quantile",
+                self.forecast_quantile,
+                allowed,
+            ));
+        }
+        for (field, name) in [("rule", self.rule)] {
+            if name.needs_model() {
+                return Err(Invalid::new(field, name, "a strategy that needs no model"));
+            }
+        }
+        for (field, value) in [
+            ("lease_ms_default", self.lease_ms_default),
+            ("lease_ms_max", self.lease_ms_max),
+            ("residence_ms_default", self.residence_ms_default),
+            ("failure_half_life_ms", self.failure_half_life_ms),
+            ("ejection_ms", self.ejection_ms),
+        ] {
+            if !(1..=crate::domain::ball::DURATION_MS_MAX).contains(&value) {
+                return Err(Invalid::new(field, value, "1 ms to 30 days"));
+            }
+        }
+        Ok(())
+    }
+}

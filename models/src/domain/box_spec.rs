@@ -1,0 +1,118 @@
+//! A box: a server, uploader, warehouse, broker, worker or seat that offers places.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Capacity, Invalid, check_identifier};
+
+/// Largest operator weight; sums over 100,000 boxes stay exact enough in `f64`.
+pub const WEIGHT_MAX: f64 = 1_000.0;
+/// Fastest and slowest relative speed.
+pub const SPEED_RANGE: std::ops::RangeInclusive<f64> = 1e-3..=1e3;
+/// Longest accepted endpoint, in bytes.
+pub const ENDPOINT_BYTES_MAX: usize = 2_048;
+
+/// Where a box is in its life, as the box itself reports it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Loading caches and connections: a tenth of its weight.
+    #[default]
+    Warming,
+    /// Serving under watch: ramps to half of its weight, back to a tenth above 5 % failures.
+    Observing,
+    /// Full weight.
+    Mature,
+    /// Finishing what it has; takes nothing new.
+    Draining,
+    /// Gone.
+    Down,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A box, as it registers itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoxSpec {
+    /// Identity; ties between boxes are broken by it.
+    pub box_id: Arc<str>,
+    /// What it offers.
+    pub capacity: Capacity,
+    /// Where a client reaches it; the signed link points here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Relative speed: work of 1 ms takes 1/speed ms here.
+    #[serde(default = "one")]
+    pub speed: f64,
+    /// Operator's weight; 0 gets nothing.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// Balls that ask for a role come only to boxes that have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Arc<str>>,
+    /// The stage it registers in; later reports move it on.
+    #[serde(default)]
+    pub stage: Stage,
+    /// The stage never passes `warming` before this long after registration, in milliseconds.
+    #[serde(default)]
+    pub min_warmup_time_ms: u64,
+    /// Called once (POST) after registration while the box is warming.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_url: Option<String>,
+}
+
+impl BoxSpec {
+    /// A mature box of speed and weight 1.
+    #[must_use]
+    pub fn new(box_id: &str, capacity: Capacity) -> Self {
+        Self {
+            box_id: box_id.into(),
+            capacity,
+            endpoint: None,
+            speed: 1.0,
+            weight: 1.0,
+            role: None,
+            stage: Stage::Mature,
+            min_warmup_time_ms: 0,
+            warmup_url: None,
+        }
+    }
+
+    /// Check every field against the domain's limits.
+    ///
+    /// # Errors
+    /// [`Invalid`] naming the first field that is refused.
+    pub fn check(&self) -> Result<(), Invalid> {
+        check_identifier("box_id", &self.box_id)?;
+        self.role
+            .as_deref()
+            .map_or(Ok(()), |role| check_identifier("role", role))?;
+        if !(0.0..=WEIGHT_MAX).contains(&self.weight) {
+            return Err(Invalid::new(
+                "weight",
+                self.weight,
+                format!("0 to {WEIGHT_MAX}"),
+            ));
+        }
+        if !SPEED_RANGE.contains(&self.speed) {
+            let allowed = format!("{} to {}", SPEED_RANGE.start(), SPEED_RANGE.end());
+            return Err(Invalid::new("speed", self.speed, allowed));
+        }
+        for (field, url) in [
+            ("endpoint", &self.endpoint),
+            ("warmup_url", &self.warmup_url),
+        ] {
+            if let Some(url) = url
+                && (url.len() > ENDPOINT_BYTES_MAX || !url.starts_with("http"))
+            {
+                let allowed = format!("an http(s) address of at most {ENDPOINT_BYTES_MAX} bytes");
+                return Err(Invalid::new(field, url, allowed));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,675 @@
+//! The fleet: a fold of events. [`Fleet::apply`] is the only way its state advances.
+
+mod background;
+mod box_state;
+mod health;
+mod key_index;
+mod lease;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use box_state::{BackgroundSeries, BoxState, HORIZONS, LastReport};
+pub use lease::{Lease, LeaseState, LeaseTable};
+
+use crate::config::FleetConfig;
+use crate::decision::{Decision, Refusal};
+use crate::domain::{Amounts, Ball, BoxReport, BoxSpec, DIMENSIONS, Outcome, Stage};
+use crate::event::{Event, EventKind};
+use crate::forecast::{ForecastModel, HORIZONS_MS};
+use crate::strategy::StrategyName;
+use background::{background_ahead, background_now, is_fresh};
+use box_state::Departure;
+use key_index::KeyIndex;
+
+/// Weights, staleness and ejections are looked at on this grid of engine time, so that the state
+/// at any moment does not depend on how often somebody asked.
+const GRID_MS: u64 = 1_000;
+/// Weight of one finished ball in its class's mean stay.
+const RESIDENCE_GAIN: f64 = 0.02;
+/// Mean weight of the model in the guard's blend below which its skill is lost.
+const SKILL_MIN: f64 = 0.05;
+
+/// Where a group lives and how many of its balls are there.
+#[derive(Clone, Copy)]
+struct GroupPlace {
+    handle: u32,
+    count: u32,
+}
+
+/// Counters of what happened, for people; nothing decides by them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetCounters {
+    /// Balls placed.
+    pub placed: u64,
+    /// Leases that ended without a heartbeat.
+    pub expired: u64,
+    /// Decisions the ledger refused.
+    pub reverted: u64,
+    /// Boxes ejected for failures in a row.
+    pub ejections: u64,
+    /// Ejections that the cap prevented.
+    pub ejections_capped: u64,
+}
+
+/// Everything the decisions stand on.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Fleet {
+    config: FleetConfig,
+    seq: u64,
+    at_ms: u64,
+    grid: u64,
+    /// Sorted by box id.
+    boxes: Vec<BoxState>,
+    /// Position in `boxes` by handle.
+    positions: Vec<u32>,
+    leases: LeaseTable,
+    residence_ms: [Option<f64>; 3],
+    fleet_worst: [f64; DIMENSIONS],
+    panic: bool,
+    model_weight: Option<f64>,
+    artifact_id: Option<Arc<str>>,
+    counters: FleetCounters,
+    #[serde(skip)]
+    groups: KeyIndex<GroupPlace>,
+    #[serde(skip)]
+    model: Option<Arc<ForecastModel>>,
+    #[serde(skip)]
+    strategy_ids: Vec<Arc<str>>,
+}
+
+impl Default for Fleet {
+    fn default() -> Self {
+        Self::new(FleetConfig::default())
+    }
+}
+
+impl Fleet {
+    /// An empty fleet.
+    #[must_use]
+    pub fn new(config: FleetConfig) -> Self {
+        Self {
+            config,
+            seq: 0,
+            at_ms: 0,
+            grid: 0,
+            boxes: Vec::new(),
+            positions: Vec::new(),
+            leases: LeaseTable::default(),
+            residence_ms: [None; 3],
+            fleet_worst: [0.0; DIMENSIONS],
+            panic: false,
+            model_weight: None,
+            artifact_id: None,
+            counters: FleetCounters::default(),
+            groups: KeyIndex::default(),
+            model: None,
+            strategy_ids: strategy_ids(None),
+        }
+    }
+
+    /// Rebuild what a snapshot leaves out. The model is handed in again by [`Self::set_model`].
+    pub fn reindex(&mut self) {
+        self.leases.reindex();
+        self.strategy_ids = strategy_ids(self.artifact_id.as_ref());
+        self.groups = KeyIndex::default();
+        let leases: Vec<_> = self
+            .leases
+            .live()
+            .map(|l| (l.decision.clone(), l.box_handle))
+            .collect();
+        for (decision, handle) in leases {
+            self.join_group(&decision.ball, handle);
+        }
+    }
+
+    /// Hand in the model that [`EventKind::Activated`] names. Weights are no event: the log says
+    /// which artifact was active, and whoever replays it brings the same one.
+    pub fn set_model(&mut self, model: Option<Arc<ForecastModel>>) {
+        self.model = model;
+    }
+
+    /// Advance by one event.
+    pub fn apply(&mut self, event: &Event) {
+        self.advance(event.at_ms);
+        self.seq = event.seq;
+        match &event.kind {
+            EventKind::Configured { config } => self.apply_config(config),
+            EventKind::Registered { spec } => self.apply_registered(spec),
+            EventKind::Drained { box_id } => {
+                if let Some(position) = self.position(box_id) {
+                    self.boxes[position].set_stage(Stage::Draining, event.at_ms);
+                    self.refresh_box(position);
+                }
+            }
+            EventKind::Reported { report } => self.apply_report(report, event.at_ms),
+            EventKind::Decided { decision } => self.apply_decided(event.seq, decision),
+            EventKind::Reverted { lease_id } => {
+                self.counters.reverted += 1;
+                if let Some(lease) = self.leases.revert(*lease_id) {
+                    self.leave(&lease, false);
+                }
+            }
+            EventKind::Renewed {
+                lease_id,
+                expires_at_ms,
+            } => {
+                self.leases.renew(*lease_id, *expires_at_ms);
+            }
+            EventKind::Completed { lease_id, outcome } => {
+                self.apply_completed(*lease_id, *outcome, event.at_ms);
+            }
+            EventKind::Released { lease_id } => {
+                self.end_lease(*lease_id, LeaseState::Released, event.at_ms);
+            }
+            EventKind::Expired { lease_id } => {
+                self.counters.expired += 1;
+                self.end_lease(*lease_id, LeaseState::Expired, event.at_ms);
+            }
+            EventKind::Activated { artifact_id } => {
+                self.artifact_id.clone_from(artifact_id);
+                self.strategy_ids = strategy_ids(artifact_id.as_ref());
+            }
+        }
+    }
+
+    /// Let time pass: weights, staleness and ejections as of the grid, ended balls forgotten.
+    /// Leases do not end here: the sequencer turns [`Self::first_expired`] into events.
+    pub fn advance(&mut self, at_ms: u64) {
+        if at_ms <= self.at_ms {
+            return;
+        }
+        self.at_ms = at_ms;
+        self.leases.forget(at_ms);
+        let grid = at_ms / GRID_MS;
+        if grid > self.grid {
+            self.grid = grid;
+            self.refresh();
+        }
+    }
+
+    fn grid_at_ms(&self) -> u64 {
+        self.grid * GRID_MS
+    }
+
+    /// Look at every box again: which dimensions are fresh, who takes part, whether to panic.
+    fn refresh(&mut self) {
+        let grid_at_ms = self.grid_at_ms();
+        let mut worst = [0.0_f64; DIMENSIONS];
+        for state in &self.boxes {
+            for (d, worst) in worst.iter_mut().enumerate() {
+                if is_fresh(state, d, grid_at_ms, &self.config) {
+                    let ratio = state.background.0[d] as f64 * state.inverse_capacity[d];
+                    *worst = worst.max(ratio);
+                }
+            }
+        }
+        self.fleet_worst = worst;
+        (0..self.boxes.len()).for_each(|position| self.refresh_box(position));
+        self.count_admissible();
+        self.model_weight = mean_model_weight(&self.boxes);
+    }
+
+    fn count_admissible(&mut self) {
+        let (mut able, mut admissible) = (0_usize, 0_usize);
+        for state in &self.boxes {
+            match state.gate {
+                Some(Refusal::Down | Refusal::Draining | Refusal::WeightZero) => {}
+                Some(_) => able += 1,
+                None => {
+                    able += 1;
+                    admissible += 1;
+                }
+            }
+        }
+        self.panic = (admissible as f64) < self.config.panic_share * able as f64;
+    }
+
+    /// Look at one box again after something happened to it.
+    fn refresh_box(&mut self, position: usize) {
+        let grid_at_ms = self.grid_at_ms();
+        let (config, worst) = (&self.config, self.fleet_worst);
+        let state = &mut self.boxes[position];
+        let is_failing = state.health.is_failing(grid_at_ms, config)
+            || state
+                .last_report
+                .as_ref()
+                .and_then(|report| report.error_rate)
+                .is_some_and(|rate| rate > config.observing_failure_share);
+        let warmup_ms = state.spec.min_warmup_time_ms;
+        state.weight =
+            state.spec.weight * state.life.weight(grid_at_ms, warmup_ms, is_failing, config);
+        state.inverse_weight = if state.weight > 0.0 {
+            1.0 / state.weight
+        } else {
+            f64::INFINITY
+        };
+        state.failure_load = config.failure_load * state.health.failure_share(grid_at_ms, config);
+        state.gate = gate(state, grid_at_ms, config);
+        for (d, worst) in worst.into_iter().enumerate() {
+            if state.spec.capacity.0[d].is_none() {
+                continue;
+            }
+            let now = background_now(state, d, grid_at_ms, worst, config);
+            state.background_ratio[d] = now;
+            let ahead = background_ahead(state, d, grid_at_ms, now, config);
+            for (h, value) in ahead.into_iter().enumerate() {
+                state.background_future[h][d] = value;
+            }
+        }
+    }
+
+    fn apply_config(&mut self, config: &FleetConfig) {
+        self.config = config.clone();
+        for position in 0..self.boxes.len() {
+            let spec = self.boxes[position].spec.clone();
+            self.boxes[position].set_spec(spec, self.at_ms, &self.config);
+        }
+        self.refresh();
+    }
+
+    fn apply_registered(&mut self, spec: &BoxSpec) {
+        let at_ms = self.at_ms;
+        match self.search(&spec.box_id) {
+            Ok(position) => {
+                self.boxes[position].set_spec(Arc::new(spec.clone()), at_ms, &self.config);
+                self.refresh_box(position);
+            }
+            Err(position) => {
+                let handle = self.positions.len() as u32;
+                let mut state = BoxState::new(Arc::new(spec.clone()), handle, at_ms, &self.config);
+                // A new box starts level with the others: no flood to make up for its past.
+                let passes = self.boxes.iter().map(|b| b.pass);
+                state.pass = passes
+                    .fold(None, |least: Option<f64>, pass| {
+                        Some(least.map_or(pass, |least| least.min(pass)))
+                    })
+                    .unwrap_or(0.0);
+                self.boxes.insert(position, state);
+                self.positions.push(0);
+                for (position, state) in self.boxes.iter().enumerate() {
+                    self.positions[state.handle as usize] = position as u32;
+                }
+                self.refresh_box(position);
+            }
+        }
+        self.count_admissible();
+    }
+
+    fn apply_decided(&mut self, lease_id: u64, decision: &Arc<Decision>) {
+        let crate::decision::Verdict::Placed {
+            box_id,
+            lease_expires_at_ms,
+        } = &decision.verdict
+        else {
+            return;
+        };
+        let Some(position) = self.position(box_id) else {
+            return;
+        };
+        self.counters.placed += 1;
+        let ball = &decision.ball;
+        let residence_ms = self.expected_residence_ms(ball);
+        let at_ms = self.at_ms;
+        let state = &mut self.boxes[position];
+        let service_ms = state.service_ms(ball.work_ms.unwrap_or(residence_ms));
+        state.committed.add(&ball.demand);
+        commit_ahead(state, &ball.demand, residence_ms, 1.0);
+        state.work_until_ms = state.work_until_ms.max(at_ms) + service_ms;
+        state.service_live_ms += service_ms;
+        state.pass += if state.weight > 0.0 {
+            1.0 / state.weight
+        } else {
+            0.0
+        };
+        state.live.insert(lease_id);
+        state.peak_load = state.peak_load.max(state.load());
+        let handle = state.handle;
+        self.join_group(ball, handle);
+        self.leases.insert(Lease {
+            lease_id,
+            decision: decision.clone(),
+            box_handle: handle,
+            decided_at_ms: at_ms,
+            expires_at_ms: *lease_expires_at_ms,
+            residence_ms,
+            service_ms,
+            state: LeaseState::Live,
+            ended_at_ms: 0,
+        });
+    }
+
+    fn apply_completed(&mut self, lease_id: u64, outcome: Outcome, at_ms: u64) {
+        let Some(lease) = self.end_lease(lease_id, LeaseState::Completed { outcome }, at_ms) else {
+            return;
+        };
+        let stayed_ms = at_ms.saturating_sub(lease.decided_at_ms) as f64;
+        let mean = &mut self.residence_ms[lease.decision.ball.class as usize];
+        *mean = Some(mean.map_or(stayed_ms, |mean| mean + RESIDENCE_GAIN * (stayed_ms - mean)));
+        let position = self.positions[lease.box_handle as usize] as usize;
+        let has_failed_enough =
+            self.boxes[position]
+                .health
+                .count(outcome.succeeded, at_ms, &self.config);
+        if has_failed_enough {
+            self.eject(position, at_ms);
+        }
+        if self.boxes[position].health.has_failures() {
+            self.refresh_box(position);
+        }
+    }
+
+    fn eject(&mut self, position: usize, at_ms: u64) {
+        let ejected = self
+            .boxes
+            .iter()
+            .filter(|b| b.health.is_ejected(at_ms))
+            .count();
+        let most = (self.boxes.len() as f64 * self.config.ejection_share_max) as usize;
+        // Never all of them, whatever the share says.
+        if ejected + 1 > most.min(self.boxes.len().saturating_sub(1)) {
+            self.counters.ejections_capped += 1;
+            return;
+        }
+        self.counters.ejections += 1;
+        self.boxes[position].health.eject(at_ms, &self.config);
+        self.refresh_box(position);
+        self.count_admissible();
+    }
+
+    fn end_lease(&mut self, lease_id: u64, state: LeaseState, at_ms: u64) -> Option<Lease> {
+        let forget_at_ms = at_ms + self.config.idempotency_keep_ms;
+        let lease = self
+            .leases
+            .end(lease_id, state, at_ms, forget_at_ms)?
+            .clone();
+        self.leave(&lease, true);
+        Some(lease)
+    }
+
+    /// Take a lease's ball off its box; `was_there`: a report may still have seen it.
+    fn leave(&mut self, lease: &Lease, was_there: bool) {
+        let at_ms = self.at_ms;
+        let ball = &lease.decision.ball;
+        let position = self.positions[lease.box_handle as usize] as usize;
+        let state = &mut self.boxes[position];
+        state.live.remove(&lease.lease_id);
+        state.committed.subtract(&ball.demand);
+        if state.live.is_empty() {
+            // Sums of floats come back to exactly nothing.
+            state.committed_future = [[0.0; DIMENSIONS]; HORIZONS];
+            state.service_live_ms = 0;
+            state.work_until_ms = at_ms;
+        } else {
+            commit_ahead(state, &ball.demand, lease.residence_ms, -1.0);
+            // Estimates drift; the work left is never more than what the live balls brought.
+            state.service_live_ms -= lease.service_ms;
+            state.work_until_ms = state.work_until_ms.min(at_ms + state.service_live_ms);
+        }
+        if was_there {
+            state.depart(Departure {
+                left_at_ms: at_ms,
+                decided_at_ms: lease.decided_at_ms,
+                lease_id: lease.lease_id,
+                demand: ball.demand,
+            });
+        }
+        if let Some(key) = group_key(ball) {
+            let place = self.groups.entry_or(
+                key,
+                GroupPlace {
+                    handle: 0,
+                    count: 1,
+                },
+            );
+            place.count -= 1;
+            if place.count == 0 {
+                self.groups.remove(key);
+            }
+        }
+    }
+
+    fn join_group(&mut self, ball: &Ball, handle: u32) {
+        if let Some(key) = group_key(ball) {
+            self.groups
+                .entry_or(key, GroupPlace { handle, count: 0 })
+                .count += 1;
+        }
+    }
+
+    /// Mean stay assumed for a ball, in milliseconds: its own word, else its class's recent mean.
+    #[must_use]
+    pub fn expected_residence_ms(&self, ball: &Ball) -> f64 {
+        ball.expected_residence_ms.map_or_else(
+            || {
+                self.residence_ms[ball.class as usize]
+                    .unwrap_or(self.config.residence_ms_default as f64)
+            },
+            |stated| stated as f64,
+        )
+    }
+
+    fn search(&self, box_id: &str) -> Result<usize, usize> {
+        self.boxes
+            .binary_search_by(|state| (*state.spec.box_id).cmp(box_id))
+    }
+
+    fn position(&self, box_id: &str) -> Option<usize> {
+        self.search(box_id).ok()
+    }
+}
+
+/// Questions; nothing here changes the state.
+impl Fleet {
+    /// The boxes, sorted by id.
+    #[must_use]
+    pub fn boxes(&self) -> &[BoxState] {
+        &self.boxes
+    }
+
+    /// The box `box_id`.
+    #[must_use]
+    pub fn get_box(&self, box_id: &str) -> Option<&BoxState> {
+        self.position(box_id).map(|position| &self.boxes[position])
+    }
+
+    /// The box of a lease.
+    #[must_use]
+    pub fn box_of(&self, lease: &Lease) -> &BoxState {
+        &self.boxes[self.positions[lease.box_handle as usize] as usize]
+    }
+
+    /// All leases that are live or remembered.
+    #[must_use]
+    pub fn leases(&self) -> &LeaseTable {
+        &self.leases
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &FleetConfig {
+        &self.config
+    }
+
+    /// Seq of the last event.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Engine time, in milliseconds.
+    #[must_use]
+    pub fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// Id of the active artifact.
+    #[must_use]
+    pub fn artifact_id(&self) -> Option<&Arc<str>> {
+        self.artifact_id.as_ref()
+    }
+
+    /// The id that decisions of strategy `name` carry.
+    #[must_use]
+    pub fn strategy_id(&self, name: StrategyName) -> &Arc<str> {
+        &self.strategy_ids[name as usize]
+    }
+
+    /// The active model, when it has been handed in.
+    #[must_use]
+    pub fn model(&self) -> Option<&Arc<ForecastModel>> {
+        self.model.as_ref()
+    }
+
+    /// Whether too few boxes remained and staleness and ejection are disregarded.
+    #[must_use]
+    pub fn is_panicking(&self) -> bool {
+        self.panic
+    }
+
+    /// Whether the guard has taken the forecasts' weight away nearly everywhere.
+    #[must_use]
+    pub fn has_lost_skill(&self) -> bool {
+        self.model_weight.is_some_and(|weight| weight < SKILL_MIN)
+    }
+
+    /// Mean weight of the model in the forecasts now in use, 0 to 1; `None`: no forecast yet.
+    #[must_use]
+    pub fn model_weight(&self) -> Option<f64> {
+        self.model_weight
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counters(&self) -> FleetCounters {
+        self.counters
+    }
+
+    /// Handle of the box a ball's group lives on.
+    #[must_use]
+    pub fn group_handle(&self, ball: &Ball) -> Option<u32> {
+        self.groups.get(group_key(ball)?).map(|place| place.handle)
+    }
+
+    /// Whether a report is news: from a known box and sampled after its last one.
+    #[must_use]
+    pub fn is_news(&self, report: &BoxReport) -> bool {
+        self.get_box(&report.box_id).is_some_and(|state| {
+            state
+                .last_report
+                .as_ref()
+                .is_none_or(|last| report.sampled_at_ms > last.sampled_at_ms)
+        })
+    }
+
+    /// The live lease that ends first, if its end has come by `at_ms`: (end, lease id).
+    #[must_use]
+    pub fn first_expired(&self, at_ms: u64) -> Option<(u64, u64)> {
+        self.leases.first_expired(at_ms)
+    }
+
+    /// Whether reserved amounts equal the sum over live leases on every box: the invariant that
+    /// recovery checks.
+    ///
+    /// # Errors
+    /// The first box that differs, with both amounts.
+    pub fn recount(&self) -> Result<(), String> {
+        let mut sums = vec![(Amounts::ZERO, 0_usize); self.positions.len()];
+        for lease in self.leases.live() {
+            let sum = &mut sums[lease.box_handle as usize];
+            sum.0.add(&lease.decision.ball.demand);
+            sum.1 += 1;
+        }
+        for state in &self.boxes {
+            let (amounts, count) = sums[state.handle as usize];
+            if amounts != state.committed || count != state.live.len() {
+                return Err(format!(
+                    "box {}: reserved {:?} in {} leases, but its live leases sum to {:?} in {}",
+                    state.spec.box_id,
+                    state.committed,
+                    state.live.len(),
+                    amounts,
+                    count
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn gate(state: &BoxState, grid_at_ms: u64, config: &FleetConfig) -> Option<Refusal> {
+    if state.life.stage >= Stage::Draining {
+        let is_down = state.life.stage == Stage::Down;
+        return Some(if is_down {
+            Refusal::Down
+        } else {
+            Refusal::Draining
+        });
+    }
+    if state.weight <= 0.0 {
+        return Some(Refusal::WeightZero);
+    }
+    let silent_ms = state
+        .last_report
+        .as_ref()
+        .map(|r| grid_at_ms.saturating_sub(r.sampled_at_ms));
+    if silent_ms.is_some_and(|silent_ms| silent_ms > config.report_expired_ms) {
+        return Some(Refusal::Stale);
+    }
+    state
+        .health
+        .is_ejected(grid_at_ms)
+        .then_some(Refusal::Ejected)
+}
+
+/// Add (`sign` 1) or take away (−1) a ball's expected presence at every horizon: its demand times
+/// the probability that it is still there, with stays taken as exponential.
+fn commit_ahead(state: &mut BoxState, demand: &Amounts, residence_ms: f64, sign: f64) {
+    let survival = survival(residence_ms);
+    for (h, survival) in survival.into_iter().enumerate() {
+        for d in 0..DIMENSIONS {
+            let ratio = demand.0[d] as f64 * state.inverse_capacity[d];
+            state.committed_future[h][d] += sign * ratio * survival;
+        }
+    }
+}
+
+/// Probability that a ball with mean stay `residence_ms` is still there at each horizon.
+#[must_use]
+pub fn survival(residence_ms: f64) -> [f64; HORIZONS] {
+    HORIZONS_MS.map(|horizon_ms| libm::exp(-(horizon_ms as f64) / residence_ms.max(1.0)))
+}
+
+fn mean_model_weight(boxes: &[BoxState]) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for forecast in boxes
+        .iter()
+        .flat_map(|b| &b.series)
+        .flatten()
+        .filter_map(|s| s.forecast.as_ref())
+    {
+        sum += forecast.horizons[HORIZONS - 1].model_weight;
+        count += 1.0;
+    }
+    (count > 0.0).then(|| sum / count)
+}
+
+/// The id every strategy's decisions carry while `artifact_id` is active.
+fn strategy_ids(artifact_id: Option<&Arc<str>>) -> Vec<Arc<str>> {
+    StrategyName::ALL
+        .iter()
+        .map(|name| match artifact_id {
+            Some(artifact_id) if name.needs_model() => {
+                format!("{}+{artifact_id}", name.versioned()).into()
+            }
+            _ => name.versioned().into(),
+        })
+        .collect()
+}
+
+fn group_key(ball: &Ball) -> Option<u128> {
+    ball.group
+        .as_deref()
+        .map(|group| crate::domain::ball::ball_key(&ball.tenant, group))
+}

@@ -1,0 +1,231 @@
+//! What a strategy reads (the view) and what it writes (the ranking).
+
+use std::collections::BTreeMap;
+
+use crate::decision::{CANDIDATES_MAX, Refusal};
+use crate::domain::{Ball, Class};
+use crate::fleet::{BoxState, Fleet, HORIZONS, survival};
+use crate::forecast::HORIZONS_MS;
+
+/// The fleet as one ball's strategy sees it.
+pub struct View<'a> {
+    fleet: &'a Fleet,
+    ball: &'a Ball,
+    draw: u64,
+    is_critical: bool,
+    is_panicking: bool,
+    group_handle: Option<u32>,
+}
+
+impl<'a> View<'a> {
+    /// The view of `fleet` for `ball`, with `draw` for chance.
+    #[must_use]
+    pub fn new(fleet: &'a Fleet, ball: &'a Ball, draw: u64) -> Self {
+        Self {
+            fleet,
+            ball,
+            draw,
+            is_critical: ball.class == Class::Critical,
+            is_panicking: fleet.is_panicking(),
+            group_handle: fleet.group_handle(ball),
+        }
+    }
+
+    /// Whether staleness and ejection are disregarded.
+    #[must_use]
+    pub fn is_panicking(&self) -> bool {
+        self.is_panicking
+    }
+
+    /// The ball.
+    #[must_use]
+    pub fn ball(&self) -> &Ball {
+        self.ball
+    }
+
+    /// Engine time, in milliseconds.
+    #[must_use]
+    pub fn at_ms(&self) -> u64 {
+        self.fleet.at_ms()
+    }
+
+    /// The chance of this decision.
+    #[must_use]
+    pub fn draw(&self) -> u64 {
+        self.draw
+    }
+
+    /// Work of the ball at speed 1, in milliseconds: stated, else its expected stay.
+    #[must_use]
+    pub fn work_ms(&self) -> f64 {
+        self.ball
+            .work_ms
+            .unwrap_or_else(|| self.fleet.expected_residence_ms(self.ball))
+    }
+
+    /// Probability that the ball is still there at each horizon, and the number of horizons that
+    /// lie within its expected stay.
+    #[must_use]
+    pub fn stay(&self) -> ([f64; HORIZONS], usize) {
+        let residence_ms = self.fleet.expected_residence_ms(self.ball);
+        let within = HORIZONS_MS
+            .iter()
+            .take_while(|h| **h as f64 <= residence_ms)
+            .count();
+        (survival(residence_ms), within)
+    }
+
+    /// The worst load of `state` from now to the end of the ball's expected stay, ball added.
+    #[must_use]
+    pub fn load_ahead(&self, state: &BoxState) -> f64 {
+        let (survival, horizons) = self.stay();
+        state.load_ahead(&self.ball.demand, &survival, horizons)
+    }
+
+    /// Whether `state` may take the ball.
+    ///
+    /// # Errors
+    /// The first reason why not.
+    #[inline]
+    pub fn admit(&self, state: &BoxState) -> Result<(), Refusal> {
+        match state.gate() {
+            None => {}
+            // Too few boxes remain: old news and past failures count for less than no place.
+            Some(Refusal::Stale | Refusal::Ejected) if self.is_panicking => {}
+            Some(refusal) => return Err(refusal),
+        }
+        if self.ball.role.is_some() && self.ball.role.as_deref() != state.spec.role.as_deref() {
+            return Err(Refusal::Role);
+        }
+        if self
+            .group_handle
+            .is_some_and(|handle| handle != state.handle)
+        {
+            return Err(Refusal::Group);
+        }
+        state.fits(&self.ball.demand, self.is_critical)
+    }
+
+    /// Call `visit` with every box that may take the ball, in the order of ids; count the others.
+    #[inline]
+    pub fn each(&self, ranking: &mut Ranking, mut visit: impl FnMut(&mut Ranking, u32, &BoxState)) {
+        for (position, state) in self.fleet.boxes().iter().enumerate() {
+            match self.admit(state) {
+                Ok(()) => visit(ranking, position as u32, state),
+                Err(refusal) => ranking.refused[refusal as usize] += 1,
+            }
+        }
+    }
+
+    /// The box at `position`.
+    #[must_use]
+    pub fn at(&self, position: u32) -> &BoxState {
+        &self.fleet.boxes()[position as usize]
+    }
+}
+
+/// A box with its score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scored {
+    /// Lower is better.
+    pub score: f64,
+    /// Decides between equal scores; lower is better. Then the box id decides.
+    pub tie: f64,
+    /// Position of the box in the fleet's order of ids.
+    pub position: u32,
+}
+
+impl Scored {
+    #[inline]
+    fn is_before(&self, other: &Self) -> bool {
+        self.score
+            .total_cmp(&other.score)
+            .then(self.tie.total_cmp(&other.tie))
+            .then(self.position.cmp(&other.position))
+            .is_lt()
+    }
+}
+
+/// The best boxes of one decision, and a count of the refused ones. Reused between decisions.
+#[derive(Debug, Clone)]
+pub struct Ranking {
+    best: [Scored; CANDIDATES_MAX],
+    count: usize,
+    refused: [u32; Refusal::ALL.len()],
+    propensity: f64,
+    /// Scratch of strategies that sample: positions of the boxes that may take the ball.
+    pub(super) eligible: Vec<u32>,
+}
+
+impl Default for Ranking {
+    fn default() -> Self {
+        let none = Scored {
+            score: 0.0,
+            tie: 0.0,
+            position: 0,
+        };
+        Self {
+            best: [none; CANDIDATES_MAX],
+            count: 0,
+            refused: [0; Refusal::ALL.len()],
+            propensity: 1.0,
+            eligible: Vec::new(),
+        }
+    }
+}
+
+impl Ranking {
+    /// Make ready for another decision.
+    pub fn clear(&mut self) {
+        self.count = 0;
+        self.refused = [0; Refusal::ALL.len()];
+        self.propensity = 1.0;
+        self.eligible.clear();
+    }
+
+    /// Offer a box; it is kept when it is among the best so far. A score that is no number is the
+    /// worst of all.
+    #[inline]
+    pub fn offer(&mut self, mut scored: Scored) {
+        if scored.score.is_nan() {
+            scored.score = f64::INFINITY;
+        }
+        if self.count == CANDIDATES_MAX && !scored.is_before(&self.best[CANDIDATES_MAX - 1]) {
+            return;
+        }
+        self.count = (self.count + 1).min(CANDIDATES_MAX);
+        let mut place = self.count - 1;
+        while place > 0 && scored.is_before(&self.best[place - 1]) {
+            self.best[place] = self.best[place - 1];
+            place -= 1;
+        }
+        self.best[place] = scored;
+    }
+
+    /// State the probability with which the first candidate was chosen.
+    pub fn set_propensity(&mut self, propensity: f64) {
+        self.propensity = propensity;
+    }
+
+    /// Probability with which the strategy chooses the first candidate in this state.
+    #[must_use]
+    pub fn propensity(&self) -> f64 {
+        self.propensity
+    }
+
+    /// The best boxes, best first.
+    #[must_use]
+    pub fn candidates(&self) -> &[Scored] {
+        &self.best[..self.count]
+    }
+
+    /// Number of refused boxes by reason; reasons that did not occur are left out.
+    #[must_use]
+    pub fn refused(&self) -> BTreeMap<Refusal, u32> {
+        Refusal::ALL
+            .into_iter()
+            .filter(|refusal| self.refused[*refusal as usize] > 0)
+            .map(|refusal| (refusal, self.refused[refusal as usize]))
+            .collect()
+    }
+}
