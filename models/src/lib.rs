@@ -10,6 +10,7 @@ pub mod config;
 pub mod decide;
 pub mod decision;
 pub mod domain;
+pub mod engine;
 pub mod event;
 pub mod fleet;
 pub mod forecast;

@@ -299,13 +299,13 @@ impl BoxState {
             Refusal::BandwidthBps,
             Refusal::Slots,
         ];
-        for d in 0..DIMENSIONS {
+        for (d, short) in SHORT.into_iter().enumerate() {
             if demand.0[d] == 0 {
                 continue;
             }
             let wanted = self.committed.0[d] + self.background.0[d] + demand.0[d];
             if wanted > self.limit[d] {
-                return Err(SHORT[d]);
+                return Err(short);
             }
             if !is_critical && wanted > self.limit_normal[d] {
                 return Err(Refusal::Headroom);
