@@ -1,5 +1,8 @@
 //! Names of the formats that can be read, and their detection.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::DatasetError;
@@ -60,5 +63,73 @@ impl FromStr for FormatName {
                 names.join(", ")
             ))
         })
+    }
+}
+
+/// Bytes of a file that detection looks at.
+const HEAD_BYTES: u64 = 65_536;
+
+/// Tell a file's format by its first bytes and its name; `Err` with what was found.
+pub(crate) fn detect(path: &Path, is_mapped: bool) -> Result<FormatName, DatasetError> {
+    let mut head = Vec::new();
+    let file = File::open(path).map_err(DatasetError::io(path))?;
+    file.take(HEAD_BYTES)
+        .read_to_end(&mut head)
+        .map_err(DatasetError::io(path))?;
+    if head.starts_with(b"PAR1") {
+        return Ok(FormatName::Parquet);
+    }
+    let text =
+        String::from_utf8_lossy(head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&head)).into_owned();
+    let first = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
+    let unknown = |found: &str| DatasetError::UnknownFormat {
+        path: path.to_path_buf(),
+        found: found.to_owned(),
+    };
+    if first.is_empty() {
+        return Err(unknown("the file is empty"));
+    }
+    if text.contains('\0') {
+        return Err(unknown("binary bytes"));
+    }
+    if first.starts_with('{') {
+        let is_reply = text.contains("\"resultType\"")
+            || (text.contains("\"status\"") && text.contains("\"error\""));
+        return Ok(if is_reply {
+            FormatName::Prometheus
+        } else {
+            FormatName::Ndjson
+        });
+    }
+    if !is_mapped && let Some(format) = known_header(first) {
+        return Ok(format);
+    }
+    let is_text = path
+        .extension()
+        .is_some_and(|ext| ["csv", "tsv", "txt"].iter().any(|known| ext == *known));
+    if is_mapped
+        || (is_text
+            && (first.contains("at_ms") || first.contains("box_id") || first.contains("ball_id")))
+    {
+        return Ok(FormatName::Csv);
+    }
+    Err(unknown(&format!(
+        "first line `{}`",
+        first.chars().take(120).collect::<String>()
+    )))
+}
+
+fn known_header(first: &str) -> Option<FormatName> {
+    match first {
+        "ts,value" => Some(FormatName::CraneDsp),
+        "timestamp,value" => Some(FormatName::Nab),
+        _ if first.starts_with("Timestamp [ms];") && first.contains("CPU usage [%]") => {
+            Some(FormatName::BitbrainsRnd)
+        }
+        _ => None,
     }
 }

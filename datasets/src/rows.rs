@@ -95,3 +95,54 @@ pub struct OutcomeRow {
     /// Whether it ended well.
     pub succeeded: bool,
 }
+
+/// The four tables in memory: what the generator makes and what an ingested folder holds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FleetData {
+    /// By box id.
+    pub boxes: Vec<BoxRow>,
+    /// By box id, then time.
+    pub metrics: Vec<MetricRow>,
+    /// By arrival, then ball id.
+    pub balls: Vec<BallRow>,
+    /// By start, then ball id.
+    pub outcomes: Vec<OutcomeRow>,
+}
+
+impl MetricRow {
+    /// The measures in the table's order.
+    pub(crate) fn measures(&self) -> [Option<f64>; 12] {
+        [
+            self.cpu_cores,
+            self.memory_bytes,
+            self.bandwidth_bps,
+            self.slots,
+            self.value,
+            self.placed_cpu_cores,
+            self.placed_memory_bytes,
+            self.placed_bandwidth_bps,
+            self.placed_slots,
+            self.latency_ms_p99,
+            self.error_rate,
+            self.queue_length,
+        ]
+    }
+
+    /// The measures in the table's order, to be set.
+    pub(crate) fn measures_mut(&mut self) -> [&mut Option<f64>; 12] {
+        [
+            &mut self.cpu_cores,
+            &mut self.memory_bytes,
+            &mut self.bandwidth_bps,
+            &mut self.slots,
+            &mut self.value,
+            &mut self.placed_cpu_cores,
+            &mut self.placed_memory_bytes,
+            &mut self.placed_bandwidth_bps,
+            &mut self.placed_slots,
+            &mut self.latency_ms_p99,
+            &mut self.error_rate,
+            &mut self.queue_length,
+        ]
+    }
+}

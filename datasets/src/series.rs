@@ -1,8 +1,14 @@
 //! Load series: what forecasts are trained on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::{DatasetError, FormatName, Mapping, QualityReport};
+use crate::adapters::read_file;
+use crate::format::detect;
+use crate::samples::RawFile;
+use crate::{DatasetError, FileQuality, FormatName, Mapping, QualityReport, Reject, folder};
+
+/// How deep folders may be nested (a link to a parent would never end).
+const MAX_DEPTH: usize = 16;
 
 /// One measured point of one dimension of one box.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,14 +45,151 @@ pub struct ReadOptions {
     pub mapping: Option<Mapping>,
 }
 
+impl LoadSeries {
+    /// Whether this is the measure that a forecast of its box is about: processor use, or a single measure.
+    #[must_use]
+    pub fn is_primary(&self) -> bool {
+        ["cpu_cores", "cpu_percent", "value"].contains(&self.dimension.as_str())
+    }
+}
+
 /// Read raw files of a known format, an ingested folder, or a directory holding either.
 ///
+/// Series come in the order of `paths`, then of file names, boxes and measures. An ingested folder yields,
+/// per box and dimension, the *background* (use minus the placed part, clamped at zero and counted) where
+/// the placed part is known.
+///
 /// # Errors
-/// A path that doesn't exist, a file whose format can't be told, or a file with no usable row.
+/// A path that doesn't exist, a named file whose format can't be told, a mapping that can't be used, or no
+/// usable row at all.
 pub fn load_series(
     paths: &[PathBuf],
     options: &ReadOptions,
 ) -> Result<(Vec<LoadSeries>, QualityReport), DatasetError> {
-    let _ = (paths, options);
-    Ok((Vec::new(), QualityReport::default()))
+    let mut all = Vec::new();
+    let mut report = QualityReport::default();
+    read_each(paths, options, &mut report, |raw| {
+        let (series, quality, rejects) = raw.into_series();
+        all.extend(series);
+        Ok((quality, rejects))
+    })?;
+    if all.is_empty() {
+        return Err(nothing_usable(paths, &report));
+    }
+    Ok((all, report))
+}
+
+/// Read every file below `paths`, handing each to `take`, which returns its report.
+pub(crate) fn read_each(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    report: &mut QualityReport,
+    mut take: impl FnMut(RawFile) -> Result<(FileQuality, Vec<Reject>), DatasetError>,
+) -> Result<(), DatasetError> {
+    for source in find_sources(paths, options, report)? {
+        let raw = match &source {
+            Source::Folder(path) => folder::read_raw(path)?,
+            Source::File(path, format) => read_file(path, *format, options)?,
+        };
+        let (quality, rejects) = take(raw)?;
+        report.files.push(quality);
+        report.rejects.extend(rejects);
+    }
+    Ok(())
+}
+
+/// The error of a reading that found nothing.
+pub(crate) fn nothing_usable(paths: &[PathBuf], report: &QualityReport) -> DatasetError {
+    let rows: u64 = report.files.iter().map(|file| file.rows_read).sum();
+    let mut summary = format!(
+        "{} files, {rows} rows read, {} rejected",
+        report.files.len(),
+        report.rejected_total()
+    );
+    if let Some(reject) = report.rejects.first() {
+        summary += &format!(
+            "; the first: {} line {}: {:?}: {}",
+            reject.file, reject.line, reject.reason, reject.detail
+        );
+    }
+    if let Some(skipped) = report.skipped.first() {
+        summary += &format!("; {} skipped, the first: {skipped}", report.skipped.len());
+    }
+    DatasetError::Empty {
+        path: paths.first().cloned().unwrap_or_default(),
+        summary,
+    }
+}
+
+/// Something to read.
+pub(crate) enum Source {
+    /// A folder with a manifest.
+    Folder(PathBuf),
+    /// A raw file.
+    File(PathBuf, FormatName),
+}
+
+/// Walk `paths`. A file named directly must be of a known format; one found in a directory is skipped, and
+/// listed, when it isn't.
+fn find_sources(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    report: &mut QualityReport,
+) -> Result<Vec<Source>, DatasetError> {
+    let is_mapped = options
+        .mapping
+        .as_ref()
+        .is_some_and(|mapping| !mapping.columns.is_empty());
+    let mut sources = Vec::new();
+    for path in paths {
+        let mut files = Vec::new();
+        let is_named = !path.is_dir();
+        walk(path, 0, &mut files)?;
+        for file in files {
+            if folder::is_ingested(&file) {
+                sources.push(Source::Folder(file));
+                continue;
+            }
+            let format = options.format.map_or_else(|| detect(&file, is_mapped), Ok);
+            match format {
+                Ok(format) => sources.push(Source::File(file, format)),
+                Err(DatasetError::UnknownFormat { path, found }) if !is_named => {
+                    report.skipped.push(format!("{}: {found}", path.display()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(sources)
+}
+
+/// The files (and ingested folders) below a path, sorted by name; hidden ones are left out.
+fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), DatasetError> {
+    let kind = std::fs::metadata(path).map_err(DatasetError::io(path))?;
+    if !kind.is_dir() || folder::is_ingested(path) {
+        files.push(path.to_path_buf());
+        return Ok(());
+    }
+    if depth >= MAX_DEPTH {
+        return Err(DatasetError::malformed(
+            path,
+            format!(
+                "folders are nested deeper than {MAX_DEPTH}; name the folder that holds the data"
+            ),
+        ));
+    }
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(DatasetError::io(path))? {
+        entries.push(entry.map_err(DatasetError::io(path))?.path());
+    }
+    entries.sort();
+    for entry in entries {
+        let is_hidden = entry
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if !is_hidden {
+            walk(&entry, depth + 1, files)?;
+        }
+    }
+    Ok(())
 }
