@@ -14,4 +14,5 @@ pub mod engine;
 pub mod event;
 pub mod fleet;
 pub mod forecast;
+pub mod simulation;
 pub mod strategy;
