@@ -6,12 +6,12 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// The file system refused.
-    #[error("{path}: {source}")]
+    #[error("{path}: {cause}")]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The format of a file can't be told from its content and path.
     #[error(
@@ -43,20 +43,20 @@ pub enum DatasetError {
         summary: String,
     },
     /// A table could not be read, written or computed.
-    #[error("{path}: table: {source}")]
+    #[error("{path}: table: {cause}")]
     Table {
         /// The file.
         path: PathBuf,
         /// What polars said.
-        source: polars::error::PolarsError,
+        cause: polars::error::PolarsError,
     },
     /// A JSON file could not be read or written.
-    #[error("{path}: JSON: {source}")]
+    #[error("{path}: JSON: {cause}")]
     Json {
         /// The file.
         path: PathBuf,
         /// What the parser said.
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
 }
 
@@ -64,7 +64,7 @@ impl DatasetError {
     /// Wrap an I/O failure with its path.
     pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
         let path = path.to_path_buf();
-        move |source| Self::Io { path, source }
+        move |cause| Self::Io { path, cause }
     }
 
     /// Wrap a polars failure with its path.
@@ -72,16 +72,16 @@ impl DatasetError {
         path: &std::path::Path,
     ) -> impl Fn(polars::error::PolarsError) -> Self + use<> {
         let path = path.to_path_buf();
-        move |source| Self::Table {
+        move |cause| Self::Table {
             path: path.clone(),
-            source,
+            cause,
         }
     }
 
     /// Wrap a JSON failure with its path.
     pub(crate) fn json(path: &std::path::Path) -> impl FnOnce(serde_json::Error) -> Self + use<> {
         let path = path.to_path_buf();
-        move |source| Self::Json { path, source }
+        move |cause| Self::Json { path, cause }
     }
 
     /// A structural fault of a file.

@@ -212,7 +212,21 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), DatasetError> {
     std::fs::write(path, text + "\n").map_err(DatasetError::io(path))
 }
 
-/// The samples of an ingested folder, as series and other ingests want them.
+/// Everything that an ingested folder holds, as another ingest wants it.
+pub(crate) fn read_raw_whole(folder: &Path) -> Result<RawFile, DatasetError> {
+    let mut raw = read_raw(folder)?;
+    let wrap = DatasetError::table(folder);
+    let balls = tables::read_table(&table_path(folder, Table::Balls), None, &[])?;
+    raw.balls = tables::balls_rows(&balls).map_err(&wrap)?;
+    let outcomes = tables::read_table(&table_path(folder, Table::Outcomes), None, &[])?;
+    raw.outcomes = tables::outcomes_rows(&outcomes).map_err(&wrap)?;
+    let rows = (balls.height() + outcomes.height()) as u64;
+    raw.quality.rows_read += rows;
+    raw.quality.rows_accepted += rows;
+    Ok(raw)
+}
+
+/// The samples of an ingested folder, as series want them.
 pub(crate) fn read_raw(folder: &Path) -> Result<RawFile, DatasetError> {
     let manifest = Manifest::read(folder)?;
     let wrap = DatasetError::table(folder);

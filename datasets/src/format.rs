@@ -93,12 +93,14 @@ pub(crate) fn detect(path: &Path, is_mapped: bool) -> Result<FormatName, Dataset
     if first.is_empty() {
         return Err(unknown("the file is empty"));
     }
+    if head.starts_with(b"\x1F\x8B") {
+        return Err(unknown("gzip; unpack it first"));
+    }
     if text.contains('\0') {
         return Err(unknown("binary bytes"));
     }
     if first.starts_with('{') {
-        let is_reply = text.contains("\"resultType\"")
-            || (text.contains("\"status\"") && text.contains("\"error\""));
+        let is_reply = text.contains("\"resultType\"") || text.contains("\"errorType\"");
         return Ok(if is_reply {
             FormatName::Prometheus
         } else {
@@ -108,19 +110,25 @@ pub(crate) fn detect(path: &Path, is_mapped: bool) -> Result<FormatName, Dataset
     if !is_mapped && let Some(format) = known_header(first) {
         return Ok(format);
     }
-    let is_text = path
-        .extension()
-        .is_some_and(|ext| ["csv", "tsv", "txt"].iter().any(|known| ext == *known));
-    if is_mapped
-        || (is_text
-            && (first.contains("at_ms") || first.contains("box_id") || first.contains("ball_id")))
-    {
+    let is_canonical = ["at_ms", "box_id", "ball_id"]
+        .iter()
+        .any(|field| first.contains(field));
+    if is_mapped || (is_canonical && has_data_extension(path)) {
         return Ok(FormatName::Csv);
     }
     Err(unknown(&format!(
         "first line `{}`",
         first.chars().take(120).collect::<String>()
     )))
+}
+
+/// Whether a file's name says that it holds data.
+pub(crate) fn has_data_extension(path: &Path) -> bool {
+    const DATA: [&str; 8] = [
+        "csv", "tsv", "txt", "log", "json", "jsonl", "ndjson", "parquet",
+    ];
+    path.extension()
+        .is_some_and(|extension| DATA.iter().any(|known| extension == *known))
 }
 
 fn known_header(first: &str) -> Option<FormatName> {

@@ -58,7 +58,7 @@ pub fn ingest(
     }
     let mut report = QualityReport::default();
     let mut gathered = Gathered::default();
-    read_each(paths, options, &mut report, |raw| {
+    read_each(paths, options, folder::read_raw_whole, &mut report, |raw| {
         progress(&raw.quality.file);
         gathered.take(raw)
     })?;

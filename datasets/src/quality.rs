@@ -96,6 +96,8 @@ pub struct QualityReport {
     pub files: Vec<FileQuality>,
     /// Files of a directory that hold no known format, with what was seen.
     pub skipped: Vec<String>,
+    /// Rejected rows that are counted in `files` but are too many for the side file.
+    pub rejects_not_kept: u64,
     /// Rejected rows kept for the side file, at most [`QualityReport::REJECTS_KEPT_PER_FILE`] a file;
     /// the counts in `files` are complete.
     #[serde(skip)]
@@ -105,6 +107,17 @@ pub struct QualityReport {
 impl QualityReport {
     /// Rejected rows of one file that are kept with their text; more are only counted.
     pub const REJECTS_KEPT_PER_FILE: u64 = 100_000;
+    /// Rejected rows that are kept in all.
+    pub const REJECTS_KEPT: usize = 1_000_000;
+
+    /// Add what reading one file found.
+    pub(crate) fn add(&mut self, quality: FileQuality, rejects: Vec<Reject>) {
+        let room = Self::REJECTS_KEPT.saturating_sub(self.rejects.len());
+        let kept = rejects.len().min(room);
+        self.rejects_not_kept += quality.rejected_total() - kept as u64;
+        self.rejects.extend(rejects.into_iter().take(room));
+        self.files.push(quality);
+    }
 
     /// Rows rejected in all files.
     #[must_use]
@@ -153,8 +166,20 @@ impl QualityReport {
                 file.median_step_ms / 1000,
             );
         }
+        let mut notes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for file in &self.files {
-            write_notes(&mut text, file, width);
+            write_counts(&mut text, file, width);
+            for note in &file.notes {
+                notes.entry(note).or_default().push(&file.file);
+            }
+        }
+        for (note, files) in notes {
+            let more = if files.len() > 1 {
+                format!(" and {} more", files.len() - 1)
+            } else {
+                String::new()
+            };
+            let _ = writeln!(text, "{}{more}: {note}", tail(files[0], width));
         }
         for skipped in &self.skipped {
             let _ = writeln!(text, "skipped {skipped}");
@@ -163,7 +188,7 @@ impl QualityReport {
     }
 }
 
-fn write_notes(text: &mut String, file: &FileQuality, width: usize) {
+fn write_counts(text: &mut String, file: &FileQuality, width: usize) {
     let name = tail(&file.file, width);
     for (reason, count) in &file.rejected {
         let reason = serde_json::to_string(reason).unwrap_or_default();
@@ -175,9 +200,6 @@ fn write_notes(text: &mut String, file: &FileQuality, width: usize) {
     }
     for (what, count) in &file.counted {
         let _ = writeln!(text, "{name}: {count} {what}");
-    }
-    for note in &file.notes {
-        let _ = writeln!(text, "{name}: {note}");
     }
 }
 

@@ -199,6 +199,9 @@ impl RawFile {
         for (row, (at_ms, total)) in samples.at_ms.iter().zip(&samples.values[index]).enumerate() {
             let value = total - placed.map_or(0.0, |column| column[row]);
             if value.is_nan() {
+                if !total.is_nan() {
+                    self.count("samples_without_placed_part");
+                }
                 continue;
             }
             // Rounding alone makes a difference a little negative; more than that is worth a count.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::adapters::read_file;
-use crate::format::detect;
+use crate::format::{detect, has_data_extension};
 use crate::samples::RawFile;
 use crate::{DatasetError, FileQuality, FormatName, Mapping, QualityReport, Reject, folder};
 
@@ -68,7 +68,7 @@ pub fn load_series(
 ) -> Result<(Vec<LoadSeries>, QualityReport), DatasetError> {
     let mut all = Vec::new();
     let mut report = QualityReport::default();
-    read_each(paths, options, &mut report, |raw| {
+    read_each(paths, options, folder::read_raw, &mut report, |raw| {
         let (series, quality, rejects) = raw.into_series();
         all.extend(series);
         Ok((quality, rejects))
@@ -79,21 +79,22 @@ pub fn load_series(
     Ok((all, report))
 }
 
-/// Read every file below `paths`, handing each to `take`, which returns its report.
+/// Read every file below `paths` (ingested folders by `read_folder`), handing each to `take`, which returns
+/// its report.
 pub(crate) fn read_each(
     paths: &[PathBuf],
     options: &ReadOptions,
+    read_folder: fn(&Path) -> Result<RawFile, DatasetError>,
     report: &mut QualityReport,
     mut take: impl FnMut(RawFile) -> Result<(FileQuality, Vec<Reject>), DatasetError>,
 ) -> Result<(), DatasetError> {
     for source in find_sources(paths, options, report)? {
         let raw = match &source {
-            Source::Folder(path) => folder::read_raw(path)?,
+            Source::Folder(path) => read_folder(path)?,
             Source::File(path, format) => read_file(path, *format, options)?,
         };
         let (quality, rejects) = take(raw)?;
-        report.files.push(quality);
-        report.rejects.extend(rejects);
+        report.add(quality, rejects);
     }
     Ok(())
 }
@@ -144,13 +145,21 @@ fn find_sources(
     for path in paths {
         let mut files = Vec::new();
         let is_named = !path.is_dir();
+        if !path.exists() {
+            let message = format!("{} doesn't exist; name a file or a folder", path.display());
+            return Err(DatasetError::Usage(message));
+        }
         walk(path, 0, &mut files)?;
         for file in files {
             if folder::is_ingested(&file) {
                 sources.push(Source::Folder(file));
                 continue;
             }
-            let format = options.format.map_or_else(|| detect(&file, is_mapped), Ok);
+            // A mapping in a directory speaks of its data files, not of a README beside them.
+            let is_data = is_named || has_data_extension(&file);
+            let format = options
+                .format
+                .map_or_else(|| detect(&file, is_mapped && is_data), Ok);
             match format {
                 Ok(format) => sources.push(Source::File(file, format)),
                 Err(DatasetError::UnknownFormat { path, found }) if !is_named => {

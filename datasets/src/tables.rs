@@ -313,13 +313,14 @@ pub(crate) fn read_table(
                 .and(col(time).lt(lit(range.end))),
         );
     }
-    let names: Vec<PlSmallStr> = order.iter().map(|name| (*name).into()).collect();
-    lazy.sort(
-        names,
-        SortMultipleOptions::default().with_maintain_order(true),
-    )
-    .collect()
-    .map_err(&table)
+    if !order.is_empty() {
+        let names: Vec<PlSmallStr> = order.iter().map(|name| (*name).into()).collect();
+        lazy = lazy.sort(
+            names,
+            SortMultipleOptions::default().with_maintain_order(true),
+        );
+    }
+    lazy.collect().map_err(&table)
 }
 
 /// Keep the last row of each `key`, sort by `order`; returns the frame and how many rows were folded.
