@@ -1,5 +1,9 @@
 //! The offline trainer: reads logs, trains forecasts, replays traffic and compares strategies.
 
+pub mod artifact_folder;
 pub mod cli;
 pub mod commands;
+pub mod evaluation;
 pub mod learners;
+pub mod report;
+pub mod suites;
