@@ -68,14 +68,9 @@ impl DatasetError {
     }
 
     /// Wrap a polars failure with its path.
-    pub(crate) fn table(
-        path: &std::path::Path,
-    ) -> impl Fn(polars::error::PolarsError) -> Self + use<> {
+    pub(crate) fn table(path: &std::path::Path) -> impl Fn(polars::error::PolarsError) -> Self + use<> {
         let path = path.to_path_buf();
-        move |cause| Self::Table {
-            path: path.clone(),
-            cause,
-        }
+        move |cause| Self::Table { path: path.clone(), cause }
     }
 
     /// Wrap a JSON failure with its path.
@@ -86,9 +81,6 @@ impl DatasetError {
 
     /// A structural fault of a file.
     pub(crate) fn malformed(path: &std::path::Path, message: impl Into<String>) -> Self {
-        Self::Malformed {
-            path: path.to_path_buf(),
-            message: message.into(),
-        }
+        Self::Malformed { path: path.to_path_buf(), message: message.into() }
     }
 }

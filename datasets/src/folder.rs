@@ -61,12 +61,7 @@ pub struct Manifest {
 impl Manifest {
     /// An empty manifest of this version.
     pub(crate) fn new(set: &str) -> Self {
-        Self {
-            kind: KIND.to_owned(),
-            format_version: FORMAT_VERSION,
-            set: set.to_owned(),
-            ..Self::default()
-        }
+        Self { kind: KIND.to_owned(), format_version: FORMAT_VERSION, set: set.to_owned(), ..Self::default() }
     }
 
     /// Read a folder's manifest.
@@ -124,8 +119,7 @@ pub fn read_folder(folder: &Path, range_ms: Option<Range<i64>>) -> Result<FleetD
         boxes: tables::boxes_rows(&boxes).map_err(&wrap)?,
         metrics: tables::metrics_rows(&read(Table::BoxMetrics, "at_ms", &["box_id", "at_ms"])?)
             .map_err(&wrap)?,
-        balls: tables::balls_rows(&read(Table::Balls, "at_ms", &["at_ms", "ball_id"])?)
-            .map_err(&wrap)?,
+        balls: tables::balls_rows(&read(Table::Balls, "at_ms", &["at_ms", "ball_id"])?).map_err(&wrap)?,
         outcomes: tables::outcomes_rows(&read(
             Table::Outcomes,
             "started_at_ms",
@@ -161,12 +155,7 @@ pub fn write_folder(
         writer.write(&frame)?;
         manifest.rows.insert(table, writer.finish()?);
     }
-    let stamps = || {
-        data.metrics
-            .iter()
-            .map(|row| row.at_ms)
-            .chain(data.balls.iter().map(|row| row.at_ms))
-    };
+    let stamps = || data.metrics.iter().map(|row| row.at_ms).chain(data.balls.iter().map(|row| row.at_ms));
     manifest.first_ms = stamps().min();
     manifest.last_ms = stamps().max();
     finish(folder, &manifest, &QualityReport::default())?;
@@ -191,11 +180,7 @@ pub(crate) fn prepare(folder: &Path) -> Result<(), DatasetError> {
 }
 
 /// Write the report and the side file, and last the manifest, which makes the folder whole.
-pub(crate) fn finish(
-    folder: &Path,
-    manifest: &Manifest,
-    report: &QualityReport,
-) -> Result<(), DatasetError> {
+pub(crate) fn finish(folder: &Path, manifest: &Manifest, report: &QualityReport) -> Result<(), DatasetError> {
     write_json(&folder.join(QUALITY), report)?;
     let path = folder.join(REJECTED);
     let mut file = BufWriter::new(File::create(&path).map_err(DatasetError::io(&path))?);
@@ -232,22 +217,13 @@ pub(crate) fn read_raw(folder: &Path) -> Result<RawFile, DatasetError> {
     let wrap = DatasetError::table(folder);
     let measures = METRIC_FIELDS.map(Measure::of_table).to_vec();
     let mut raw = RawFile::new(folder, "ingested", &manifest.set, measures);
-    let frame = tables::read_table(
-        &table_path(folder, Table::BoxMetrics),
-        None,
-        &["box_id", "at_ms"],
-    )?;
+    let frame = tables::read_table(&table_path(folder, Table::BoxMetrics), None, &["box_id", "at_ms"])?;
     raw.quality.rows_read = frame.height() as u64;
-    let columns = METRIC_FIELDS
-        .iter()
-        .map(|name| frame.column(name).and_then(|column| column.f64()));
+    let columns = METRIC_FIELDS.iter().map(|name| frame.column(name).and_then(|column| column.f64()));
     let columns = columns.collect::<Result<Vec<_>, _>>().map_err(&wrap)?;
     let mut columns: Vec<_> = columns.iter().map(|column| column.iter()).collect();
     let stamps = tables::read_whole(&frame, "at_ms").map_err(&wrap)?;
-    let boxes = frame
-        .column("box_id")
-        .and_then(|column| column.str())
-        .map_err(&wrap)?;
+    let boxes = frame.column("box_id").and_then(|column| column.str()).map_err(&wrap)?;
     let mut values = [f64::NAN; METRIC_FIELDS.len()];
     for (row, (at_ms, box_id)) in stamps.into_iter().zip(boxes.iter()).enumerate() {
         for (value, column) in values.iter_mut().zip(&mut columns) {
@@ -280,9 +256,7 @@ fn adopt_capacities(raw: &mut RawFile) {
             ("bandwidth_bps", row.capacity_bandwidth_bps),
             ("slots", row.capacity_slots),
         ] {
-            samples
-                .capacity
-                .extend(capacity.map(|capacity| (name.to_owned(), capacity)));
+            samples.capacity.extend(capacity.map(|capacity| (name.to_owned(), capacity)));
         }
     }
 }
@@ -292,8 +266,5 @@ pub(crate) fn set_and_name(set: &str, box_id: &str) -> (String, String) {
     let named = NAMED_SETS
         .into_iter()
         .find_map(|known| Some((known, box_id.strip_prefix(known)?.strip_prefix('/')?)));
-    named.map_or_else(
-        || (set.to_owned(), box_id.to_owned()),
-        |(set, name)| (set.to_owned(), name.to_owned()),
-    )
+    named.map_or_else(|| (set.to_owned(), box_id.to_owned()), |(set, name)| (set.to_owned(), name.to_owned()))
 }

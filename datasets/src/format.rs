@@ -41,10 +41,7 @@ impl FormatName {
     /// The name used on the command line and in reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(format, _)| *format == self)
-            .map_or("", |(_, name)| name)
+        Self::ALL.iter().find(|(format, _)| *format == self).map_or("", |(_, name)| name)
     }
 }
 
@@ -52,16 +49,10 @@ impl FromStr for FormatName {
     type Err = DatasetError;
 
     fn from_str(text: &str) -> Result<Self, DatasetError> {
-        let found = Self::ALL
-            .iter()
-            .find(|(_, name)| *name == text)
-            .map(|(format, _)| *format);
+        let found = Self::ALL.iter().find(|(_, name)| *name == text).map(|(format, _)| *format);
         found.ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            DatasetError::Usage(format!(
-                "format `{text}` is unknown; allowed: {}",
-                names.join(", ")
-            ))
+            DatasetError::Usage(format!("format `{text}` is unknown; allowed: {}", names.join(", ")))
         })
     }
 }
@@ -73,23 +64,14 @@ const HEAD_BYTES: u64 = 65_536;
 pub(crate) fn detect(path: &Path, is_mapped: bool) -> Result<FormatName, DatasetError> {
     let mut head = Vec::new();
     let file = File::open(path).map_err(DatasetError::io(path))?;
-    file.take(HEAD_BYTES)
-        .read_to_end(&mut head)
-        .map_err(DatasetError::io(path))?;
+    file.take(HEAD_BYTES).read_to_end(&mut head).map_err(DatasetError::io(path))?;
     if head.starts_with(b"PAR1") {
         return Ok(FormatName::Parquet);
     }
-    let text =
-        String::from_utf8_lossy(head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&head)).into_owned();
-    let first = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default()
-        .trim();
-    let unknown = |found: &str| DatasetError::UnknownFormat {
-        path: path.to_path_buf(),
-        found: found.to_owned(),
-    };
+    let text = String::from_utf8_lossy(head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&head)).into_owned();
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let unknown =
+        |found: &str| DatasetError::UnknownFormat { path: path.to_path_buf(), found: found.to_owned() };
     if first.is_empty() {
         return Err(unknown("the file is empty"));
     }
@@ -101,34 +83,22 @@ pub(crate) fn detect(path: &Path, is_mapped: bool) -> Result<FormatName, Dataset
     }
     if first.starts_with('{') {
         let is_reply = text.contains("\"resultType\"") || text.contains("\"errorType\"");
-        return Ok(if is_reply {
-            FormatName::Prometheus
-        } else {
-            FormatName::Ndjson
-        });
+        return Ok(if is_reply { FormatName::Prometheus } else { FormatName::Ndjson });
     }
     if !is_mapped && let Some(format) = known_header(first) {
         return Ok(format);
     }
-    let is_canonical = ["at_ms", "box_id", "ball_id"]
-        .iter()
-        .any(|field| first.contains(field));
+    let is_canonical = ["at_ms", "box_id", "ball_id"].iter().any(|field| first.contains(field));
     if is_mapped || (is_canonical && has_data_extension(path)) {
         return Ok(FormatName::Csv);
     }
-    Err(unknown(&format!(
-        "first line `{}`",
-        first.chars().take(120).collect::<String>()
-    )))
+    Err(unknown(&format!("first line `{}`", first.chars().take(120).collect::<String>())))
 }
 
 /// Whether a file's name says that it holds data.
 pub(crate) fn has_data_extension(path: &Path) -> bool {
-    const DATA: [&str; 8] = [
-        "csv", "tsv", "txt", "log", "json", "jsonl", "ndjson", "parquet",
-    ];
-    path.extension()
-        .is_some_and(|extension| DATA.iter().any(|known| extension == *known))
+    const DATA: [&str; 8] = ["csv", "tsv", "txt", "log", "json", "jsonl", "ndjson", "parquet"];
+    path.extension().is_some_and(|extension| DATA.iter().any(|known| extension == *known))
 }
 
 fn known_header(first: &str) -> Option<FormatName> {

@@ -10,10 +10,11 @@ use sha2::{Digest, Sha256};
 
 use crate::adapters::NAMED_SETS;
 use crate::folder::{self, Manifest, SourceFile, table_path};
+use crate::placed::{PlacedUse, placed_use_of};
 use crate::rows::{BallRow, BoxRow, OutcomeRow};
 use crate::samples::{BoxSamples, METRIC_FIELDS, RawFile};
 use crate::series::{nothing_usable, read_each};
-use crate::tables::{self, PlacedUse, TableWriter};
+use crate::tables::{self, TableWriter};
 use crate::{DatasetError, FileQuality, QualityReport, ReadOptions, Reject, Table};
 
 /// What an ingest made.
@@ -52,9 +53,7 @@ pub fn ingest(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Ingested, DatasetError> {
     if let Some(step_ms) = resample_ms.filter(|step_ms| *step_ms <= 0) {
-        return Err(DatasetError::Usage(format!(
-            "the resampling step is {step_ms} ms; allowed: 1 and more"
-        )));
+        return Err(DatasetError::Usage(format!("the resampling step is {step_ms} ms; allowed: 1 and more")));
     }
     let mut report = QualityReport::default();
     let mut gathered = Gathered::default();
@@ -81,23 +80,14 @@ impl Gathered {
         let positions: Vec<Option<usize>> = METRIC_FIELDS
             .iter()
             .map(|field| {
-                raw.measures
-                    .iter()
-                    .position(|measure| measure.is_in_table && measure.name == *field)
+                raw.measures.iter().position(|measure| measure.is_in_table && measure.name == *field)
             })
             .collect();
         for (name, samples) in raw.boxes {
             let is_named = NAMED_SETS.contains(&raw.set.as_str());
-            let box_id = if is_named {
-                format!("{}/{name}", raw.set)
-            } else {
-                name
-            };
+            let box_id = if is_named { format!("{}/{name}", raw.set) } else { name };
             self.add_capacity(&box_id, &samples);
-            self.boxes
-                .entry(box_id)
-                .or_default()
-                .append(samples, &positions);
+            self.boxes.entry(box_id).or_default().append(samples, &positions);
         }
         for row in raw.box_rows {
             self.box_rows.insert(row.box_id.clone(), row);
@@ -111,8 +101,7 @@ impl Gathered {
     fn add_capacity(&mut self, box_id: &str, samples: &BoxSamples) {
         let row = self.box_rows.entry(box_id.to_owned()).or_default();
         box_id.clone_into(&mut row.box_id);
-        let stated =
-            |measure: &str, known: Option<f64>| samples.capacity.get(measure).copied().or(known);
+        let stated = |measure: &str, known: Option<f64>| samples.capacity.get(measure).copied().or(known);
         row.capacity_cpu_cores = stated("cpu_cores", row.capacity_cpu_cores);
         row.capacity_memory_bytes = stated("memory_bytes", row.capacity_memory_bytes);
         row.capacity_bandwidth_bps = stated("bandwidth_bps", row.capacity_bandwidth_bps);
@@ -120,15 +109,8 @@ impl Gathered {
     }
 
     fn write(mut self, out: &Path, resample_ms: Option<i64>) -> Result<Manifest, DatasetError> {
-        let folder_name = out
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        let set = if self.sets.len() == 1 {
-            self.sets.remove(0)
-        } else {
-            folder_name
-        };
+        let folder_name = out.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let set = if self.sets.len() == 1 { self.sets.remove(0) } else { folder_name };
         let mut manifest = Manifest::new(&set);
         manifest.sources = std::mem::take(&mut self.sources);
         let wrap = DatasetError::table(out);
@@ -141,27 +123,18 @@ impl Gathered {
         count(&mut manifest, "repeated_balls", folded);
         let outcomes = tables::outcomes_frame(&self.outcomes).map_err(&wrap)?;
         let (outcomes, folded) =
-            tables::fold_repeats(outcomes, "ball_id", &["started_at_ms", "ball_id"])
-                .map_err(&wrap)?;
+            tables::fold_repeats(outcomes, "ball_id", &["started_at_ms", "ball_id"]).map_err(&wrap)?;
         count(&mut manifest, "repeated_outcomes", folded);
         for (frame, time) in [(&balls, "at_ms"), (&outcomes, "started_at_ms")] {
-            for at_ms in tables::read_whole(frame, time)
-                .map_err(&wrap)?
-                .into_iter()
-                .flatten()
-            {
+            for at_ms in tables::read_whole(frame, time).map_err(&wrap)?.into_iter().flatten() {
                 see_time(&mut manifest, at_ms);
             }
         }
-        let mut placed = tables::placed_use_of(&balls, &outcomes).map_err(&wrap)?;
+        let mut placed = placed_use_of(&balls, &outcomes).map_err(&wrap)?;
         self.write_metrics(out, &mut manifest, &mut placed, resample_ms)?;
         let boxes: Vec<BoxRow> = std::mem::take(&mut self.box_rows).into_values().collect();
         let boxes = tables::boxes_frame(&boxes).map_err(&wrap)?;
-        for (table, frame) in [
-            (Table::Boxes, boxes),
-            (Table::Balls, balls),
-            (Table::Outcomes, outcomes),
-        ] {
+        for (table, frame) in [(Table::Boxes, boxes), (Table::Balls, balls), (Table::Outcomes, outcomes)] {
             let mut writer = TableWriter::create(&table_path(out, table), &frame)?;
             writer.write(&frame)?;
             manifest.rows.insert(table, writer.finish()?);
@@ -183,22 +156,14 @@ impl Gathered {
         for (box_id, mut samples) in std::mem::take(&mut self.boxes) {
             count(manifest, "repeated_samples", samples.sort_and_fold());
             if let Some(placed) = placed.get_mut(&box_id) {
-                count(
-                    manifest,
-                    "boxes_with_computed_placed_use",
-                    u64::from(samples.fill_placed(placed)),
-                );
+                count(manifest, "boxes_with_computed_placed_use", u64::from(samples.fill_placed(placed)));
             }
             let mut frame: DataFrame = tables::samples_frame(&box_id, &samples).map_err(&wrap)?;
             if let Some(step_ms) = resample_ms {
                 frame = tables::resample(frame, step_ms).map_err(&wrap)?;
             }
             let stamps = tables::read_whole(&frame, "at_ms").map_err(&wrap)?;
-            for at_ms in [stamps.first(), stamps.last()]
-                .into_iter()
-                .flatten()
-                .flatten()
-            {
+            for at_ms in [stamps.first(), stamps.last()].into_iter().flatten().flatten() {
                 see_time(manifest, *at_ms);
             }
             writer.write(&frame)?;
@@ -230,9 +195,7 @@ impl BoxSamples {
     /// Fill the placed part of what is measured, unless the source had one; whether it did.
     fn fill_placed(&mut self, placed: &mut PlacedUse) -> bool {
         const FIRST_PLACED: usize = 5;
-        let had = self.values[FIRST_PLACED..FIRST_PLACED + 4]
-            .iter()
-            .any(|column| !column.is_empty());
+        let had = self.values[FIRST_PLACED..FIRST_PLACED + 4].iter().any(|column| !column.is_empty());
         if had {
             return false;
         }
@@ -262,11 +225,7 @@ fn see_time(manifest: &mut Manifest, at_ms: i64) {
 /// Size and hash of a source; of an ingested folder, those of its samples.
 fn source_of(quality: &FileQuality) -> Result<SourceFile, DatasetError> {
     let named = Path::new(&quality.file);
-    let path = if named.is_dir() {
-        table_path(named, Table::BoxMetrics)
-    } else {
-        named.to_path_buf()
-    };
+    let path = if named.is_dir() { table_path(named, Table::BoxMetrics) } else { named.to_path_buf() };
     let mut file = File::open(&path).map_err(DatasetError::io(&path))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 18];
@@ -279,15 +238,9 @@ fn source_of(quality: &FileQuality) -> Result<SourceFile, DatasetError> {
         hash.update(&buffer[..read]);
         bytes += read as u64;
     }
-    let sha256 = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok(SourceFile {
-        file: quality.file.clone(),
-        format: quality.format.clone(),
-        bytes,
-        sha256,
-    })
+    let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(SourceFile { file: quality.file.clone(), format: quality.format.clone(), bytes, sha256 })
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ pub mod generator;
 mod ingest;
 mod lines;
 mod mapping;
+mod placed;
 mod quality;
 pub mod rows;
 mod samples;
@@ -26,3 +27,6 @@ pub use mapping::{Mapping, Table, TimeUnit};
 pub use quality::{FileQuality, QualityReport, Reject, RejectReason};
 pub use rows::{BallRow, BoxRow, FleetData, MetricRow, OutcomeRow};
 pub use series::{LoadPoint, LoadSeries, ReadOptions, load_series};
+
+#[cfg(test)]
+mod real_traces;

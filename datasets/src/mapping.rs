@@ -98,8 +98,7 @@ impl Mapping {
         match left.strip_prefix(':') {
             Some(setting) => self.set(setting, right),
             None => {
-                self.columns
-                    .insert(left.trim().to_owned(), right.trim().to_owned());
+                self.columns.insert(left.trim().to_owned(), right.trim().to_owned());
                 Ok(())
             }
         }
@@ -118,25 +117,15 @@ impl Mapping {
                     .map_err(|_| refuse(":table=boxes|box_metrics|balls|outcomes"))?;
             }
             "time_unit" => {
-                let unit =
-                    serde_json::from_value(quoted).map_err(|_| refuse(":time_unit=s|ms|us|ns"))?;
+                let unit = serde_json::from_value(quoted).map_err(|_| refuse(":time_unit=s|ms|us|ns"))?;
                 self.time_unit = Some(unit);
             }
             "separator" => {
-                let separator = if value == "tab" {
-                    Some('\t')
-                } else {
-                    value.chars().next()
-                };
-                self.separator = Some(
-                    separator
-                        .filter(char::is_ascii)
-                        .ok_or_else(|| refuse(":separator=,|;|tab"))?,
-                );
+                let separator = if value == "tab" { Some('\t') } else { value.chars().next() };
+                self.separator =
+                    Some(separator.filter(char::is_ascii).ok_or_else(|| refuse(":separator=,|;|tab"))?);
             }
-            "header" => {
-                self.has_header = Some(value.parse().map_err(|_| refuse(":header=true|false"))?)
-            }
+            "header" => self.has_header = Some(value.parse().map_err(|_| refuse(":header=true|false"))?),
             _ => return Err(refuse(":table :time_unit :separator :header")),
         }
         Ok(())

@@ -128,13 +128,7 @@ impl QualityReport {
     /// A table for people: one line a file, then notes.
     #[must_use]
     pub fn to_table(&self) -> String {
-        let width = self
-            .files
-            .iter()
-            .map(|file| file.file.len())
-            .max()
-            .unwrap_or(4)
-            .clamp(4, 48);
+        let width = self.files.iter().map(|file| file.file.len()).max().unwrap_or(4).clamp(4, 48);
         let mut text = format!(
             "{:<width$} {:<13} {:>5} {:>9} {:>9} {:>8} {:>7} {:>8} {:>6} {:>11} {:>9}\n",
             "file",
@@ -174,11 +168,7 @@ impl QualityReport {
             }
         }
         for (note, files) in notes {
-            let more = if files.len() > 1 {
-                format!(" and {} more", files.len() - 1)
-            } else {
-                String::new()
-            };
+            let more = if files.len() > 1 { format!(" and {} more", files.len() - 1) } else { String::new() };
             let _ = writeln!(text, "{}{more}: {note}", tail(files[0], width));
         }
         for skipped in &self.skipped {
@@ -192,11 +182,7 @@ fn write_counts(text: &mut String, file: &FileQuality, width: usize) {
     let name = tail(&file.file, width);
     for (reason, count) in &file.rejected {
         let reason = serde_json::to_string(reason).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "{name}: {count} rejected: {}",
-            reason.trim_matches('"')
-        );
+        let _ = writeln!(text, "{name}: {count} rejected: {}", reason.trim_matches('"'));
     }
     for (what, count) in &file.counted {
         let _ = writeln!(text, "{name}: {count} {what}");

@@ -46,11 +46,7 @@ impl Measure {
     /// A measure of `box_metrics`; a load series if it is a dimension.
     pub fn of_table(name: &str) -> Self {
         let is_series = METRIC_FIELDS[..DIMENSIONS].contains(&name);
-        Self {
-            name: name.to_owned(),
-            is_series,
-            is_in_table: true,
-        }
+        Self { name: name.to_owned(), is_series, is_in_table: true }
     }
 }
 
@@ -83,12 +79,7 @@ impl RawFile {
             format: format.to_owned(),
             ..FileQuality::default()
         };
-        Self {
-            set: set.to_owned(),
-            measures,
-            quality,
-            ..Self::default()
-        }
+        Self { set: set.to_owned(), measures, quality, ..Self::default() }
     }
 
     /// Count a row that can't be used, and keep it for the side file.
@@ -96,12 +87,7 @@ impl RawFile {
         *self.quality.rejected.entry(reason).or_default() += 1;
         if (self.rejects.len() as u64) < QualityReport::REJECTS_KEPT_PER_FILE {
             let detail = detail.chars().take(DETAIL_CHARS).collect();
-            self.rejects.push(Reject {
-                file: self.quality.file.clone(),
-                line,
-                reason,
-                detail,
-            });
+            self.rejects.push(Reject { file: self.quality.file.clone(), line, reason, detail });
         }
     }
 
@@ -123,13 +109,7 @@ impl RawFile {
                 return Err(RejectReason::TooManyBoxes);
             }
             let values = vec![Vec::new(); self.measures.len()];
-            self.boxes.insert(
-                box_id.to_owned(),
-                BoxSamples {
-                    values,
-                    ..BoxSamples::default()
-                },
-            );
+            self.boxes.insert(box_id.to_owned(), BoxSamples { values, ..BoxSamples::default() });
         }
         let Some(samples) = self.boxes.get_mut(box_id) else {
             return Err(RejectReason::TooManyBoxes);
@@ -154,10 +134,7 @@ impl RawFile {
             medians.extend(steps.median_ms);
             self.quality.gaps += steps.gaps;
             self.quality.longest_gap_ms = self.quality.longest_gap_ms.max(steps.longest_ms);
-            for at_ms in [samples.at_ms.first(), samples.at_ms.last()]
-                .into_iter()
-                .flatten()
-            {
+            for at_ms in [samples.at_ms.first(), samples.at_ms.last()].into_iter().flatten() {
                 self.quality.see_time(*at_ms);
             }
         }
@@ -188,13 +165,8 @@ impl RawFile {
     fn one_series(&mut self, name: &str, samples: &BoxSamples, index: usize) -> Option<LoadSeries> {
         let dimension = self.measures[index].name.clone();
         let placed = format!("placed_{dimension}");
-        let placed = self
-            .measures
-            .iter()
-            .position(|measure| measure.name == placed);
-        let placed = placed
-            .map(|at| &samples.values[at])
-            .filter(|column| column.iter().any(|v| !v.is_nan()));
+        let placed = self.measures.iter().position(|measure| measure.name == placed);
+        let placed = placed.map(|at| &samples.values[at]).filter(|column| column.iter().any(|v| !v.is_nan()));
         let mut points = Vec::with_capacity(samples.at_ms.len());
         for (row, (at_ms, total)) in samples.at_ms.iter().zip(&samples.values[index]).enumerate() {
             let value = total - placed.map_or(0.0, |column| column[row]);
@@ -208,22 +180,12 @@ impl RawFile {
             if value < -1e-9 * total.abs() {
                 self.count("background_clamped_at_zero");
             }
-            points.push(LoadPoint {
-                at_ms: *at_ms,
-                value: value.max(0.0),
-            });
+            points.push(LoadPoint { at_ms: *at_ms, value: value.max(0.0) });
         }
         let capacity = samples.capacity.get(&dimension).copied();
         let is_background = placed.is_some();
         let (set, name) = crate::folder::set_and_name(&self.set, name);
-        (!points.is_empty()).then_some(LoadSeries {
-            set,
-            name,
-            dimension,
-            capacity,
-            is_background,
-            points,
-        })
+        (!points.is_empty()).then_some(LoadSeries { set, name, dimension, capacity, is_background, points })
     }
 }
 
@@ -277,20 +239,12 @@ impl BoxSamples {
     }
 
     fn steps(&self) -> Steps {
-        let mut steps: Vec<i64> = self
-            .at_ms
-            .windows(2)
-            .map(|pair| pair[1] - pair[0])
-            .collect();
+        let mut steps: Vec<i64> = self.at_ms.windows(2).map(|pair| pair[1] - pair[0]).collect();
         steps.sort_unstable();
         let median_ms = steps.get(steps.len() / 2).copied();
         let limit_ms = median_ms.unwrap_or(0) * GAP_STEPS;
         let gaps = steps.len() - steps.partition_point(|step| *step <= limit_ms);
-        Steps {
-            median_ms,
-            longest_ms: steps.last().copied().unwrap_or(0),
-            gaps: gaps as u64,
-        }
+        Steps { median_ms, longest_ms: steps.last().copied().unwrap_or(0), gaps: gaps as u64 }
     }
 }
 
@@ -318,5 +272,36 @@ pub(crate) fn check_load(value: f64) -> Result<f64, RejectReason> {
         Err(RejectReason::Negative)
     } else {
         Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Stamps end up strictly increasing, the last row of each counts, and no row is lost without a count.
+        #[test]
+        fn folding_keeps_the_last_row_of_each_stamp(rows in prop::collection::vec((0_i64..20, 0_u32..1000), 0..60)) {
+            let mut raw = RawFile::new(std::path::Path::new("f"), "csv", "s", vec![Measure::of_table("value")]);
+            let mut last = BTreeMap::new();
+            for (at_ms, value) in &rows {
+                raw.push("a", *at_ms, &[f64::from(*value)]).unwrap();
+                last.insert(*at_ms, f64::from(*value));
+            }
+            raw.tidy();
+            let duplicates = raw.quality.duplicates;
+            let backward = rows.windows(2).filter(|pair| pair[0].0 > pair[1].0).count() as u64;
+            prop_assert_eq!(raw.quality.backward, backward);
+            let (series, _, _) = raw.into_series();
+            let points: Vec<(i64, f64)> =
+                series.iter().flat_map(|one| &one.points).map(|point| (point.at_ms, point.value)).collect();
+            prop_assert_eq!(duplicates as usize + points.len(), rows.len());
+            prop_assert_eq!(points, last.into_iter().collect::<Vec<_>>());
+        }
     }
 }

@@ -102,11 +102,8 @@ pub(crate) fn read_each(
 /// The error of a reading that found nothing.
 pub(crate) fn nothing_usable(paths: &[PathBuf], report: &QualityReport) -> DatasetError {
     let rows: u64 = report.files.iter().map(|file| file.rows_read).sum();
-    let mut summary = format!(
-        "{} files, {rows} rows read, {} rejected",
-        report.files.len(),
-        report.rejected_total()
-    );
+    let mut summary =
+        format!("{} files, {rows} rows read, {} rejected", report.files.len(), report.rejected_total());
     if let Some(reject) = report.rejects.first() {
         summary += &format!(
             "; the first: {} line {}: {:?}: {}",
@@ -116,10 +113,7 @@ pub(crate) fn nothing_usable(paths: &[PathBuf], report: &QualityReport) -> Datas
     if let Some(skipped) = report.skipped.first() {
         summary += &format!("; {} skipped, the first: {skipped}", report.skipped.len());
     }
-    DatasetError::Empty {
-        path: paths.first().cloned().unwrap_or_default(),
-        summary,
-    }
+    DatasetError::Empty { path: paths.first().cloned().unwrap_or_default(), summary }
 }
 
 /// Something to read.
@@ -137,10 +131,7 @@ fn find_sources(
     options: &ReadOptions,
     report: &mut QualityReport,
 ) -> Result<Vec<Source>, DatasetError> {
-    let is_mapped = options
-        .mapping
-        .as_ref()
-        .is_some_and(|mapping| !mapping.columns.is_empty());
+    let is_mapped = options.mapping.as_ref().is_some_and(|mapping| !mapping.columns.is_empty());
     let mut sources = Vec::new();
     for path in paths {
         let mut files = Vec::new();
@@ -157,9 +148,7 @@ fn find_sources(
             }
             // A mapping in a directory speaks of its data files, not of a README beside them.
             let is_data = is_named || has_data_extension(&file);
-            let format = options
-                .format
-                .map_or_else(|| detect(&file, is_mapped && is_data), Ok);
+            let format = options.format.map_or_else(|| detect(&file, is_mapped && is_data), Ok);
             match format {
                 Ok(format) => sources.push(Source::File(file, format)),
                 Err(DatasetError::UnknownFormat { path, found }) if !is_named => {
@@ -182,9 +171,7 @@ fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Datas
     if depth >= MAX_DEPTH {
         return Err(DatasetError::malformed(
             path,
-            format!(
-                "folders are nested deeper than {MAX_DEPTH}; name the folder that holds the data"
-            ),
+            format!("folders are nested deeper than {MAX_DEPTH}; name the folder that holds the data"),
         ));
     }
     let mut entries = Vec::new();
@@ -193,9 +180,7 @@ fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Datas
     }
     entries.sort();
     for entry in entries {
-        let is_hidden = entry
-            .file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let is_hidden = entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if !is_hidden {
             walk(&entry, depth + 1, files)?;
         }

@@ -1,6 +1,5 @@
 //! The canonical tables as polars frames: rows in and out, Parquet, joins, resampling.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
@@ -29,18 +28,9 @@ fn whole(name: &str, values: impl Iterator<Item = Option<i64>>) -> Column {
 pub(crate) fn boxes_frame(rows: &[BoxRow]) -> PolarsResult<DataFrame> {
     DataFrame::new_infer_height(vec![
         texts("box_id", rows.iter().map(|row| row.box_id.as_str())),
-        floats(
-            "capacity_cpu_cores",
-            rows.iter().map(|row| row.capacity_cpu_cores),
-        ),
-        floats(
-            "capacity_memory_bytes",
-            rows.iter().map(|row| row.capacity_memory_bytes),
-        ),
-        floats(
-            "capacity_bandwidth_bps",
-            rows.iter().map(|row| row.capacity_bandwidth_bps),
-        ),
+        floats("capacity_cpu_cores", rows.iter().map(|row| row.capacity_cpu_cores)),
+        floats("capacity_memory_bytes", rows.iter().map(|row| row.capacity_memory_bytes)),
+        floats("capacity_bandwidth_bps", rows.iter().map(|row| row.capacity_bandwidth_bps)),
         floats("capacity_slots", rows.iter().map(|row| row.capacity_slots)),
         floats("speed", rows.iter().map(|row| row.speed)),
         floats("price_per_hour", rows.iter().map(|row| row.price_per_hour)),
@@ -82,27 +72,12 @@ pub(crate) fn balls_frame(rows: &[BallRow]) -> PolarsResult<DataFrame> {
         texts("class", rows.iter().map(|row| row.class.as_str())),
         texts("kind", rows.iter().map(|row| row.kind.as_str())),
         texts("region", rows.iter().map(|row| row.region.as_str())),
-        floats(
-            "demand_cpu_cores",
-            rows.iter().map(|row| Some(row.demand_cpu_cores)),
-        ),
-        floats(
-            "demand_memory_bytes",
-            rows.iter().map(|row| Some(row.demand_memory_bytes)),
-        ),
-        floats(
-            "demand_bandwidth_bps",
-            rows.iter().map(|row| Some(row.demand_bandwidth_bps)),
-        ),
-        floats(
-            "demand_slots",
-            rows.iter().map(|row| Some(row.demand_slots)),
-        ),
+        floats("demand_cpu_cores", rows.iter().map(|row| Some(row.demand_cpu_cores))),
+        floats("demand_memory_bytes", rows.iter().map(|row| Some(row.demand_memory_bytes))),
+        floats("demand_bandwidth_bps", rows.iter().map(|row| Some(row.demand_bandwidth_bps))),
+        floats("demand_slots", rows.iter().map(|row| Some(row.demand_slots))),
         floats("work", rows.iter().map(|row| row.work)),
-        whole(
-            "expected_residence_ms",
-            rows.iter().map(|row| row.expected_residence_ms),
-        ),
+        whole("expected_residence_ms", rows.iter().map(|row| row.expected_residence_ms)),
     ])
 }
 
@@ -111,25 +86,14 @@ pub(crate) fn outcomes_frame(rows: &[OutcomeRow]) -> PolarsResult<DataFrame> {
     DataFrame::new_infer_height(vec![
         texts("ball_id", rows.iter().map(|row| row.ball_id.as_str())),
         texts("box_id", rows.iter().map(|row| row.box_id.as_str())),
-        whole(
-            "started_at_ms",
-            rows.iter().map(|row| Some(row.started_at_ms)),
-        ),
+        whole("started_at_ms", rows.iter().map(|row| Some(row.started_at_ms))),
         whole("finished_at_ms", rows.iter().map(|row| row.finished_at_ms)),
-        Column::new(
-            "succeeded".into(),
-            rows.iter().map(|row| row.succeeded).collect::<Vec<bool>>(),
-        ),
+        Column::new("succeeded".into(), rows.iter().map(|row| row.succeeded).collect::<Vec<bool>>()),
     ])
 }
 
 fn read_texts(frame: &DataFrame, name: &str) -> PolarsResult<Vec<String>> {
-    Ok(frame
-        .column(name)?
-        .str()?
-        .iter()
-        .map(|text| text.unwrap_or_default().to_owned())
-        .collect())
+    Ok(frame.column(name)?.str()?.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
 }
 
 pub(crate) fn read_floats(frame: &DataFrame, name: &str) -> PolarsResult<Vec<Option<f64>>> {
@@ -157,11 +121,7 @@ pub(crate) fn boxes_rows(frame: &DataFrame) -> PolarsResult<Vec<BoxRow>> {
         speed: speed[row],
         price_per_hour: price[row],
     };
-    Ok(read_texts(frame, "box_id")?
-        .into_iter()
-        .enumerate()
-        .map(one)
-        .collect())
+    Ok(read_texts(frame, "box_id")?.into_iter().enumerate().map(one).collect())
 }
 
 /// Rows of `box_metrics`.
@@ -170,11 +130,7 @@ pub(crate) fn metrics_rows(frame: &DataFrame) -> PolarsResult<Vec<MetricRow>> {
     let mut rows: Vec<MetricRow> = read_texts(frame, "box_id")?
         .into_iter()
         .zip(at_ms)
-        .map(|(box_id, at_ms)| MetricRow {
-            box_id,
-            at_ms: at_ms.unwrap_or_default(),
-            ..MetricRow::default()
-        })
+        .map(|(box_id, at_ms)| MetricRow { box_id, at_ms: at_ms.unwrap_or_default(), ..MetricRow::default() })
         .collect();
     for (at, name) in METRIC_FIELDS.into_iter().enumerate() {
         for (row, value) in rows.iter_mut().zip(frame.column(name)?.f64()?.iter()) {
@@ -188,10 +144,7 @@ pub(crate) fn metrics_rows(frame: &DataFrame) -> PolarsResult<Vec<MetricRow>> {
 pub(crate) fn balls_rows(frame: &DataFrame) -> PolarsResult<Vec<BallRow>> {
     let mut rows = vec![BallRow::default(); frame.height()];
     let float = |name: &str| -> PolarsResult<Vec<f64>> {
-        Ok(read_floats(frame, name)?
-            .into_iter()
-            .map(|value| value.unwrap_or(0.0))
-            .collect())
+        Ok(read_floats(frame, name)?.into_iter().map(|value| value.unwrap_or(0.0)).collect())
     };
     macro_rules! fill {
         ($($field:ident: $values:expr),* $(,)?) => {
@@ -221,10 +174,7 @@ pub(crate) fn outcomes_rows(frame: &DataFrame) -> PolarsResult<Vec<OutcomeRow>> 
     let started = read_whole(frame, "started_at_ms")?;
     let finished = read_whole(frame, "finished_at_ms")?;
     let succeeded: Vec<Option<bool>> = frame.column("succeeded")?.bool()?.iter().collect();
-    let rows = read_texts(frame, "ball_id")?
-        .into_iter()
-        .zip(boxes)
-        .enumerate();
+    let rows = read_texts(frame, "ball_id")?.into_iter().zip(boxes).enumerate();
     let one = |(row, (ball_id, box_id)): (usize, (String, String))| OutcomeRow {
         ball_id,
         box_id,
@@ -251,12 +201,7 @@ impl TableWriter {
         let file = File::create(path).map_err(DatasetError::io(path))?;
         let writer = ParquetWriter::new(file).with_statistics(StatisticsOptions::default());
         let writer = writer.batched(empty.schema()).map_err(&table)?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            writer,
-            pending: empty.clear(),
-            rows: 0,
-        })
+        Ok(Self { path: path.to_path_buf(), writer, pending: empty.clear(), rows: 0 })
     }
 
     /// Write rows; small frames are gathered into one group.
@@ -264,11 +209,7 @@ impl TableWriter {
         let table = DatasetError::table(&self.path);
         self.rows += frame.height() as u64;
         self.pending.vstack_mut(frame).map_err(&table)?;
-        if self.pending.height() >= GROUP_ROWS {
-            self.flush()
-        } else {
-            Ok(())
-        }
+        if self.pending.height() >= GROUP_ROWS { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), DatasetError> {
@@ -285,9 +226,7 @@ impl TableWriter {
     /// Write what is pending and the footer; returns the rows written.
     pub fn finish(mut self) -> Result<u64, DatasetError> {
         self.flush()?;
-        self.writer
-            .finish()
-            .map_err(DatasetError::table(&self.path))?;
+        self.writer.finish().map_err(DatasetError::table(&self.path))?;
         Ok(self.rows)
     }
 }
@@ -301,161 +240,38 @@ pub(crate) fn read_table(
     let table = DatasetError::table(path);
     std::fs::metadata(path).map_err(DatasetError::io(path))?;
     let source = PlRefPath::try_from_path(path).map_err(&table)?;
-    let options = ScanArgsParquet {
-        glob: false,
-        ..ScanArgsParquet::default()
-    };
+    let options = ScanArgsParquet { glob: false, ..ScanArgsParquet::default() };
     let mut lazy = LazyFrame::scan_parquet(source, options).map_err(&table)?;
     if let Some((time, range)) = range_ms {
-        lazy = lazy.filter(
-            col(time)
-                .gt_eq(lit(range.start))
-                .and(col(time).lt(lit(range.end))),
-        );
+        lazy = lazy.filter(col(time).gt_eq(lit(range.start)).and(col(time).lt(lit(range.end))));
     }
     if !order.is_empty() {
         let names: Vec<PlSmallStr> = order.iter().map(|name| (*name).into()).collect();
-        lazy = lazy.sort(
-            names,
-            SortMultipleOptions::default().with_maintain_order(true),
-        );
+        lazy = lazy.sort(names, SortMultipleOptions::default().with_maintain_order(true));
     }
     lazy.collect().map_err(&table)
 }
 
 /// Keep the last row of each `key`, sort by `order`; returns the frame and how many rows were folded.
-pub(crate) fn fold_repeats(
-    frame: DataFrame,
-    key: &str,
-    order: &[&str],
-) -> PolarsResult<(DataFrame, u64)> {
+pub(crate) fn fold_repeats(frame: DataFrame, key: &str, order: &[&str]) -> PolarsResult<(DataFrame, u64)> {
     let before = frame.height();
     let names: Vec<PlSmallStr> = order.iter().map(|name| (*name).into()).collect();
     let frame = frame
         .lazy()
         .unique_stable_generic(Some(vec![col(key)]), UniqueKeepStrategy::Last)
-        .sort(
-            names,
-            SortMultipleOptions::default().with_maintain_order(true),
-        )
+        .sort(names, SortMultipleOptions::default().with_maintain_order(true))
         .collect()?;
     let folded = (before - frame.height()) as u64;
     Ok((frame, folded))
 }
 
 /// Means over windows of `step_ms`. A window is stamped with its end, so that a row never knows the future.
-pub(crate) fn resample(frame: DataFrame, step_ms: i64) -> PolarsResult<DataFrame> {
-    let end = (col("at_ms") + lit(step_ms - 1)).floor_div(lit(step_ms)) * lit(step_ms);
+pub(crate) fn resample(mut frame: DataFrame, step_ms: i64) -> PolarsResult<DataFrame> {
+    let end = |at_ms: i64| (at_ms + step_ms - 1).div_euclid(step_ms) * step_ms;
+    let ends = read_whole(&frame, "at_ms")?;
+    frame.with_column(whole("at_ms", ends.into_iter().map(|at_ms| at_ms.map(end))))?;
     let means: Vec<Expr> = METRIC_FIELDS.iter().map(|name| col(*name).mean()).collect();
     let mut columns = vec![col("at_ms"), col("box_id")];
     columns.extend(METRIC_FIELDS.iter().map(|name| col(*name)));
-    frame
-        .lazy()
-        .with_column(end.alias("at_ms"))
-        .group_by_stable([col("box_id"), col("at_ms")])
-        .agg(means)
-        .select(columns)
-        .collect()
-}
-
-/// What placed balls use on one box over time.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct PlacedUse {
-    /// Starts and ends by time: what is added to cores, memory, bandwidth and slots, and to the live balls.
-    changes: Vec<(i64, [f64; 4], i64)>,
-    next: usize,
-    sum: [f64; 4],
-    live: i64,
-}
-
-impl PlacedUse {
-    /// The use at a moment: balls that have started and not ended. Moments must not go back.
-    pub fn at(&mut self, at_ms: i64) -> [f64; 4] {
-        while let Some((_, change, live)) = self
-            .changes
-            .get(self.next)
-            .filter(|change| change.0 <= at_ms)
-        {
-            for (sum, change) in self.sum.iter_mut().zip(change) {
-                *sum += change;
-            }
-            self.live += live;
-            self.next += 1;
-            if self.live == 0 {
-                // An empty box uses nothing: rounding must not pile up.
-                self.sum = [0.0; 4];
-            }
-        }
-        self.sum.map(|sum| sum.max(0.0))
-    }
-}
-
-/// Join balls with their outcomes: what each box has in use by placed balls.
-pub(crate) fn placed_use(
-    balls: &[BallRow],
-    outcomes: &[OutcomeRow],
-) -> Result<BTreeMap<String, PlacedUse>, DatasetError> {
-    let join = || -> PolarsResult<BTreeMap<String, PlacedUse>> {
-        placed_use_of(&balls_frame(balls)?, &outcomes_frame(outcomes)?)
-    };
-    join().map_err(DatasetError::table(Path::new("balls joined with outcomes")))
-}
-
-/// As [`placed_use`], of frames.
-pub(crate) fn placed_use_of(
-    balls: &DataFrame,
-    outcomes: &DataFrame,
-) -> PolarsResult<BTreeMap<String, PlacedUse>> {
-    const DEMANDS: [&str; 4] = [
-        "demand_cpu_cores",
-        "demand_memory_bytes",
-        "demand_bandwidth_bps",
-        "demand_slots",
-    ];
-    let columns: Vec<Expr> = ["ball_id"]
-        .iter()
-        .chain(&DEMANDS)
-        .map(|name| col(*name))
-        .collect();
-    let joined = outcomes
-        .clone()
-        .lazy()
-        .filter(col("box_id").neq(lit("")))
-        .join(
-            balls.clone().lazy().select(columns),
-            [col("ball_id")],
-            [col("ball_id")],
-            JoinArgs::new(JoinType::Inner),
-        )
-        .sort(["started_at_ms", "ball_id"], SortMultipleOptions::default())
-        .collect()?;
-    let demands = DEMANDS
-        .iter()
-        .map(|name| read_floats(&joined, name))
-        .collect::<PolarsResult<Vec<_>>>()?;
-    let started = read_whole(&joined, "started_at_ms")?;
-    let finished = read_whole(&joined, "finished_at_ms")?;
-    let mut boxes: BTreeMap<String, PlacedUse> = BTreeMap::new();
-    for (row, box_id) in joined.column("box_id")?.str()?.iter().enumerate() {
-        let (Some(box_id), Some(start)) = (box_id, started[row]) else {
-            continue;
-        };
-        if !boxes.contains_key(box_id) {
-            boxes.insert(box_id.to_owned(), PlacedUse::default());
-        }
-        let Some(placed) = boxes.get_mut(box_id) else {
-            continue;
-        };
-        let demand: [f64; 4] = std::array::from_fn(|at| demands[at][row].unwrap_or(0.0));
-        placed.changes.push((start, demand, 1));
-        if let Some(end) = finished[row] {
-            placed
-                .changes
-                .push((end.max(start), demand.map(|value| -value), -1));
-        }
-    }
-    for placed in boxes.values_mut() {
-        placed.changes.sort_by_key(|change| change.0);
-    }
-    Ok(boxes)
+    frame.lazy().group_by_stable([col("box_id"), col("at_ms")]).agg(means).select(columns).collect()
 }

@@ -44,21 +44,13 @@ impl Clock {
             }
             return Some(Self::Epoch { unit, plausible });
         }
-        let found = TimeUnit::ALL
-            .into_iter()
-            .find(|unit| is_plausible(number, *unit));
+        let found = TimeUnit::ALL.into_iter().find(|unit| is_plausible(number, *unit));
         let unit = found.or(claimed)?;
         if claimed.is_some_and(|claim| claim != unit) {
             let claim = claimed.map_or("", TimeUnit::name);
-            notes.push(format!(
-                "the header says {claim} but the stamps are {}",
-                unit.name()
-            ));
+            notes.push(format!("the header says {claim} but the stamps are {}", unit.name()));
         }
-        Some(Self::Epoch {
-            unit,
-            plausible: found.is_some(),
-        })
+        Some(Self::Epoch { unit, plausible: found.is_some() })
     }
 
     /// Read one stamp as epoch ms.
@@ -77,12 +69,7 @@ impl Clock {
 }
 
 impl TimeUnit {
-    const ALL: [Self; 4] = [
-        Self::Seconds,
-        Self::Milliseconds,
-        Self::Microseconds,
-        Self::Nanoseconds,
-    ];
+    const ALL: [Self; 4] = [Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Nanoseconds];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -105,9 +92,7 @@ impl TimeUnit {
     /// The unit that a column's name claims, as in `Timestamp [ms]`, `at_ms` or `time_us`.
     pub(crate) fn claimed_by(column: &str) -> Option<Self> {
         let lower = column.to_ascii_lowercase();
-        let word = lower
-            .rsplit(|c: char| !c.is_ascii_alphanumeric())
-            .find(|word| !word.is_empty())?;
+        let word = lower.rsplit(|c: char| !c.is_ascii_alphanumeric()).find(|word| !word.is_empty())?;
         match word {
             "s" | "sec" | "secs" | "seconds" => Some(Self::Seconds),
             "ms" | "millis" | "milliseconds" => Some(Self::Milliseconds),
@@ -142,10 +127,7 @@ fn parse_iso(text: &str) -> Option<i64> {
     let number = |from: usize, to: usize| -> Option<i64> {
         let part = bytes.get(from..to)?;
         part.iter().all(u8::is_ascii_digit).then_some(())?;
-        Some(
-            part.iter()
-                .fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')),
-        )
+        Some(part.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')))
     };
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let in_month = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
@@ -178,16 +160,9 @@ fn parse_fraction(rest: &[u8]) -> Option<(i64, &[u8])> {
     if !matches!(rest.first(), Some(b'.' | b',')) {
         return Some((0, rest));
     }
-    let digits = rest[1..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
+    let digits = rest[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let value = (0..3).fold(0, |sum, index| {
-        let digit = if index < digits {
-            rest[1 + index] - b'0'
-        } else {
-            0
-        };
+        let digit = if index < digits { rest[1 + index] - b'0' } else { 0 };
         sum * 10 + i64::from(digit)
     });
     (digits > 0).then(|| (value, &rest[1 + digits..]))
@@ -238,20 +213,12 @@ mod tests {
     fn iso_text_is_read_with_and_without_zone() {
         assert_eq!(parse_iso("1970-01-01"), Some(0));
         assert_eq!(parse_iso("2014-02-14 14:27:00"), Some(1_392_388_020_000));
-        assert_eq!(
-            parse_iso("2014-02-14T14:27:00.1239999Z"),
-            Some(1_392_388_020_123)
-        );
+        assert_eq!(parse_iso("2014-02-14T14:27:00.1239999Z"), Some(1_392_388_020_123));
         assert_eq!(parse_iso("2014-02-14T16:27+02:00"), Some(1_392_388_020_000));
         assert_eq!(parse_iso("2000-02-29 00:00:00-0130"), Some(951_787_800_000));
-        for bad in [
-            "2014-02-30 00:00:00",
-            "2014-13-01",
-            "2014-02-14 24:00:00",
-            "14.02.2014",
-            "2014-02-14 1:2:3",
-            "",
-        ] {
+        for bad in
+            ["2014-02-30 00:00:00", "2014-13-01", "2014-02-14 24:00:00", "14.02.2014", "2014-02-14 1:2:3", ""]
+        {
             assert_eq!(parse_iso(bad), None, "{bad}");
         }
     }
@@ -260,19 +227,9 @@ mod tests {
     fn a_header_is_overruled_by_plausibility_and_a_stated_unit_is_obeyed() {
         let mut notes = Vec::new();
         let clock = Clock::detect("1372629804", None, Some(TimeUnit::Milliseconds), &mut notes);
-        assert_eq!(
-            clock,
-            Some(Clock::Epoch {
-                unit: TimeUnit::Seconds,
-                plausible: true
-            })
-        );
-        assert_eq!(
-            notes,
-            ["the header says milliseconds but the stamps are seconds"]
-        );
-        let clock =
-            Clock::detect("1372629804", Some(TimeUnit::Milliseconds), None, &mut notes).unwrap();
+        assert_eq!(clock, Some(Clock::Epoch { unit: TimeUnit::Seconds, plausible: true }));
+        assert_eq!(notes, ["the header says milliseconds but the stamps are seconds"]);
+        let clock = Clock::detect("1372629804", Some(TimeUnit::Milliseconds), None, &mut notes).unwrap();
         assert_eq!(clock.parse("1372629804"), Ok(1_372_629_804));
         assert_eq!(notes.len(), 2);
         assert_eq!(Clock::detect("300", None, None, &mut notes), None);
@@ -287,23 +244,11 @@ mod tests {
             ("1628640000000000000", TimeUnit::Nanoseconds),
         ] {
             let clock = Clock::detect(text, None, None, &mut Vec::new()).unwrap();
-            assert_eq!(
-                clock,
-                Clock::Epoch {
-                    unit,
-                    plausible: true
-                }
-            );
+            assert_eq!(clock, Clock::Epoch { unit, plausible: true });
             assert_eq!(clock.parse(text), Ok(1_628_640_000_000));
         }
-        let seconds = Clock::Epoch {
-            unit: TimeUnit::Seconds,
-            plausible: true,
-        };
-        assert_eq!(
-            seconds.parse("1628640000000"),
-            Err(RejectReason::ImplausibleTime)
-        );
+        let seconds = Clock::Epoch { unit: TimeUnit::Seconds, plausible: true };
+        assert_eq!(seconds.parse("1628640000000"), Err(RejectReason::ImplausibleTime));
         assert_eq!(seconds.parse("1628640000.5"), Ok(1_628_640_000_500));
         assert_eq!(seconds.parse("NaN"), Err(RejectReason::BadTime));
     }

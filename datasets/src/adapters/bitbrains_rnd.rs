@@ -89,19 +89,8 @@ fn parse_row(
     for (number, field) in numbers.iter_mut().zip(fields).skip(1) {
         *number = parse_load(field)?.ok_or(RejectReason::MissingField)?;
     }
-    let [
-        _,
-        cores,
-        capacity_mhz,
-        mhz,
-        percent,
-        capacity_kb,
-        memory_kb,
-        read,
-        write,
-        received,
-        transmitted,
-    ] = numbers;
+    let [_, cores, capacity_mhz, mhz, percent, capacity_kb, memory_kb, read, write, received, transmitted] =
+        numbers;
     let values = [
         percent,
         mhz,
@@ -113,13 +102,7 @@ fn parse_row(
         percent / 100.0 * cores,
         (received + transmitted) * BYTES_PER_KB * 8.0,
     ];
-    Ok(Row {
-        at_ms,
-        cores,
-        capacity_mhz,
-        capacity_memory_bytes: capacity_kb * BYTES_PER_KB,
-        values,
-    })
+    Ok(Row { at_ms, cores, capacity_mhz, capacity_memory_bytes: capacity_kb * BYTES_PER_KB, values })
 }
 
 /// Count what is odd about a row; one of a switched-off machine becomes "not measured".

@@ -48,11 +48,7 @@ fn accept(
     if fields.len() != layout.width {
         return Err(RejectReason::BrokenLine);
     }
-    let cells: Vec<&str> = layout
-        .positions
-        .iter()
-        .map(|at| fields[*at].as_str())
-        .collect();
+    let cells: Vec<&str> = layout.positions.iter().map(|at| fields[*at].as_str()).collect();
     maker.accept(raw, &cells)
 }
 
@@ -60,9 +56,9 @@ fn accept(
 fn plan(path: &Path, mapping: Option<&Mapping>) -> Result<(RowMaker, Layout, bool), DatasetError> {
     let mut reader = LineReader::open(path)?;
     let first = match reader.next_line()? {
-        Some(line) => line.map_err(|reason| {
-            DatasetError::malformed(path, format!("line 1 can't be read: {reason:?}"))
-        })?,
+        Some(line) => {
+            line.map_err(|reason| DatasetError::malformed(path, format!("line 1 can't be read: {reason:?}")))?
+        }
         None => {
             return Err(DatasetError::Empty {
                 path: path.to_path_buf(),
@@ -70,58 +66,33 @@ fn plan(path: &Path, mapping: Option<&Mapping>) -> Result<(RowMaker, Layout, boo
             });
         }
     };
-    let separator = mapping
-        .and_then(|mapping| mapping.separator)
-        .unwrap_or_else(|| separator_of(first));
+    let separator = mapping.and_then(|mapping| mapping.separator).unwrap_or_else(|| separator_of(first));
     let mut found = Vec::new();
     split_fields(first, separator, &mut found).map_err(|_| {
-        DatasetError::malformed(
-            path,
-            "line 1 has an unclosed quote; mend it or state another separator",
-        )
+        DatasetError::malformed(path, "line 1 has an unclosed quote; mend it or state another separator")
     })?;
     let maker = RowMaker::new(path, mapping, &found)?;
-    let names: Option<Vec<usize>> = maker
-        .columns
-        .iter()
-        .map(|column| found.iter().position(|name| name == column))
-        .collect();
-    let has_header = mapping
-        .and_then(|mapping| mapping.has_header)
-        .unwrap_or(names.is_some());
+    let names: Option<Vec<usize>> =
+        maker.columns.iter().map(|column| found.iter().position(|name| name == column)).collect();
+    let has_header = mapping.and_then(|mapping| mapping.has_header).unwrap_or(names.is_some());
     let positions = match names.filter(|_| has_header) {
         Some(positions) => positions,
         None => numbered(path, &maker.columns, &found)?,
     };
-    Ok((
-        maker,
-        Layout {
-            separator,
-            width: found.len(),
-            positions,
-        },
-        has_header,
-    ))
+    Ok((maker, Layout { separator, width: found.len(), positions }, has_header))
 }
 
 /// The separator that parts the line most often.
 pub(crate) fn separator_of(line: &str) -> char {
     let count = |separator: &char| line.matches(*separator).count();
     // The first of equals: `max_by_key` takes the last, so the order is reversed.
-    SEPARATORS
-        .into_iter()
-        .rev()
-        .max_by_key(count)
-        .unwrap_or(',')
+    SEPARATORS.into_iter().rev().max_by_key(count).unwrap_or(',')
 }
 
 /// Columns given by number, from 1.
 fn numbered(path: &Path, columns: &[String], found: &[String]) -> Result<Vec<usize>, DatasetError> {
     let number = |column: &String| {
-        let number = column
-            .parse::<usize>()
-            .ok()
-            .filter(|number| (1..=found.len()).contains(number));
+        let number = column.parse::<usize>().ok().filter(|number| (1..=found.len()).contains(number));
         number.map(|number| number - 1).ok_or_else(|| {
             DatasetError::Usage(format!(
                 "{}: column `{column}` is neither in the header ({}) nor a column number from 1 to {}",

@@ -36,27 +36,17 @@ const BALL_FIELDS: [&str; 12] = [
     "work",
     "expected_residence_ms",
 ];
-const OUTCOME_FIELDS: [&str; 5] = [
-    "ball_id",
-    "box_id",
-    "started_at_ms",
-    "finished_at_ms",
-    "succeeded",
-];
+const OUTCOME_FIELDS: [&str; 5] = ["ball_id", "box_id", "started_at_ms", "finished_at_ms", "succeeded"];
 
 /// The fields that a table has, and those that a row can't lack.
 fn fields_of(table: Table) -> (Vec<&'static str>, &'static [&'static str]) {
     match table {
         Table::Boxes => (BOX_FIELDS.to_vec(), &["box_id"]),
-        Table::BoxMetrics => (
-            [["at_ms", "box_id"].as_slice(), METRIC_FIELDS.as_slice()].concat(),
-            &["at_ms"],
-        ),
+        Table::BoxMetrics => {
+            ([["at_ms", "box_id"].as_slice(), METRIC_FIELDS.as_slice()].concat(), &["at_ms"])
+        }
         Table::Balls => (BALL_FIELDS.to_vec(), &["at_ms", "ball_id"]),
-        Table::Outcomes => (
-            OUTCOME_FIELDS.to_vec(),
-            &["ball_id", "box_id", "started_at_ms"],
-        ),
+        Table::Outcomes => (OUTCOME_FIELDS.to_vec(), &["ball_id", "box_id", "started_at_ms"]),
     }
 }
 
@@ -73,11 +63,7 @@ pub(super) struct RowMaker {
 
 impl RowMaker {
     /// Check a mapping; without one, the file's columns must carry the names of a table's fields.
-    pub fn new(
-        path: &Path,
-        mapping: Option<&Mapping>,
-        found: &[String],
-    ) -> Result<Self, DatasetError> {
+    pub fn new(path: &Path, mapping: Option<&Mapping>, found: &[String]) -> Result<Self, DatasetError> {
         let default_box = stem(path);
         let mapped = mapping.filter(|mapping| !mapping.columns.is_empty());
         let (table, pairs) = match mapped {
@@ -87,24 +73,13 @@ impl RowMaker {
         let stated = mapping.and_then(|mapping| mapping.time_unit);
         let (columns, fields): (Vec<String>, Vec<String>) = pairs.into_iter().unzip();
         check_fields(path, table, &fields)?;
-        Ok(Self {
-            table,
-            columns,
-            fields,
-            stated,
-            clocks: BTreeMap::new(),
-            default_box,
-        })
+        Ok(Self { table, columns, fields, stated, clocks: BTreeMap::new(), default_box })
     }
 
     /// An empty result for this table's rows.
     pub fn raw_file(&self, path: &Path, format: &str) -> RawFile {
         let is_metric = |field: &&String| METRIC_FIELDS.contains(&field.as_str());
-        let measures = self
-            .fields
-            .iter()
-            .filter(is_metric)
-            .map(|field| Measure::of_table(field));
+        let measures = self.fields.iter().filter(is_metric).map(|field| Measure::of_table(field));
         RawFile::new(path, format, &stem(path), measures.collect())
     }
 
@@ -136,9 +111,7 @@ impl RowMaker {
     }
 
     fn accept_metrics(&mut self, raw: &mut RawFile, cells: &[&str]) -> Result<(), RejectReason> {
-        let at_ms = self
-            .time(raw, cells, "at_ms")?
-            .ok_or(RejectReason::MissingField)?;
+        let at_ms = self.time(raw, cells, "at_ms")?.ok_or(RejectReason::MissingField)?;
         let mut values = [f64::NAN; METRIC_FIELDS.len()];
         let mut count = 0;
         let mut has_value = false;
@@ -196,22 +169,12 @@ impl RowMaker {
             work: self.load(cells, "work")?,
             expected_residence_ms: residence.map(|residence_ms| residence_ms as i64),
         };
-        row.at_ms = self
-            .time(raw, cells, "at_ms")?
-            .ok_or(RejectReason::MissingField)?;
+        row.at_ms = self.time(raw, cells, "at_ms")?.ok_or(RejectReason::MissingField)?;
         Ok(row)
     }
 
-    fn make_outcome(
-        &mut self,
-        raw: &mut RawFile,
-        cells: &[&str],
-    ) -> Result<OutcomeRow, RejectReason> {
-        let succeeded = match self
-            .cell(cells, "succeeded")
-            .map(str::to_ascii_lowercase)
-            .as_deref()
-        {
+    fn make_outcome(&mut self, raw: &mut RawFile, cells: &[&str]) -> Result<OutcomeRow, RejectReason> {
+        let succeeded = match self.cell(cells, "succeeded").map(str::to_ascii_lowercase).as_deref() {
             None | Some("" | "true" | "1" | "yes") => true,
             Some("false" | "0" | "no") => false,
             Some(_) => return Err(RejectReason::UnknownWord),
@@ -220,9 +183,7 @@ impl RowMaker {
             ball_id: self.required(cells, "ball_id")?,
             // Empty = refused.
             box_id: self.cell(cells, "box_id").unwrap_or_default().to_owned(),
-            started_at_ms: self
-                .time(raw, cells, "started_at_ms")?
-                .ok_or(RejectReason::MissingField)?,
+            started_at_ms: self.time(raw, cells, "started_at_ms")?.ok_or(RejectReason::MissingField)?,
             finished_at_ms: self.time(raw, cells, "finished_at_ms")?,
             succeeded,
         })
@@ -243,12 +204,7 @@ impl RowMaker {
     }
 
     /// A stamp; the clock of its column is decided by the first one that can be read.
-    fn time(
-        &mut self,
-        raw: &mut RawFile,
-        cells: &[&str],
-        field: &str,
-    ) -> Result<Option<i64>, RejectReason> {
+    fn time(&mut self, raw: &mut RawFile, cells: &[&str], field: &str) -> Result<Option<i64>, RejectReason> {
         let Some(at) = self.fields.iter().position(|name| name == field) else {
             return Ok(None);
         };
@@ -271,10 +227,7 @@ impl RowMaker {
 }
 
 /// The table whose needed fields, and most fields, are among a file's own columns.
-fn canonical(
-    path: &Path,
-    found: &[String],
-) -> Result<(Table, Vec<(String, String)>), DatasetError> {
+fn canonical(path: &Path, found: &[String]) -> Result<(Table, Vec<(String, String)>), DatasetError> {
     let mut best: Option<(Table, Vec<(String, String)>)> = None;
     for table in Table::ALL {
         let (fields, required) = fields_of(table);
@@ -283,23 +236,16 @@ fn canonical(
             .filter(|column| fields.contains(&column.as_str()))
             .map(|column| (column.clone(), column.clone()))
             .collect();
-        let is_whole = required
-            .iter()
-            .all(|field| shared.iter().any(|(_, name)| name == field));
+        let is_whole = required.iter().all(|field| shared.iter().any(|(_, name)| name == field));
         // Identity alone says nothing: a table needs one field beyond those that it can't lack.
-        let is_better = best
-            .as_ref()
-            .is_none_or(|(_, other)| shared.len() > other.len());
+        let is_better = best.as_ref().is_none_or(|(_, other)| shared.len() > other.len());
         if is_whole && is_better && (shared.len() > required.len() || table == Table::Outcomes) {
             best = Some((table, shared));
         }
     }
     best.ok_or_else(|| DatasetError::UnknownFormat {
         path: path.to_path_buf(),
-        found: format!(
-            "columns {}",
-            found.join(", ").chars().take(200).collect::<String>()
-        ),
+        found: format!("columns {}", found.join(", ").chars().take(200).collect::<String>()),
     })
 }
 
@@ -316,14 +262,10 @@ fn check_fields(path: &Path, table: Table, fields: &[String]) -> Result<(), Data
             return Err(DatasetError::Usage(message));
         }
         if !seen.insert(field) {
-            return Err(DatasetError::Usage(format!(
-                "two columns are mapped to field `{field}`; map one"
-            )));
+            return Err(DatasetError::Usage(format!("two columns are mapped to field `{field}`; map one")));
         }
     }
-    let missing = required
-        .iter()
-        .find(|needed| !fields.iter().any(|field| field == *needed));
+    let missing = required.iter().find(|needed| !fields.iter().any(|field| field == *needed));
     missing.map_or(Ok(()), |needed| {
         let message = format!(
             "{}: table {} needs field `{needed}`; add --map COLUMN={needed}",

@@ -38,16 +38,14 @@ pub(crate) fn read_file(
 
 /// A file's name without its extension.
 fn stem(path: &Path) -> String {
-    path.file_stem()
-        .map(|stem| stem.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// `folder/stem`: the name of a series in sets whose folders matter.
 fn folder_and_stem(path: &Path) -> String {
-    let folder = path
-        .parent()
-        .and_then(Path::file_name)
-        .map(|name| name.to_string_lossy().into_owned());
+    let folder = path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     folder.map_or_else(|| stem(path), |folder| format!("{folder}/{}", stem(path)))
 }
+
+#[cfg(test)]
+mod tests;

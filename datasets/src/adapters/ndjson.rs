@@ -33,22 +33,15 @@ fn accept(maker: &mut RowMaker, raw: &mut RawFile, line: &str) -> Result<(), Rej
     if !object.is_object() {
         return Err(RejectReason::BrokenLine);
     }
-    let texts = maker
-        .columns
-        .iter()
-        .map(|column| cell(&object, column))
-        .collect::<Result<Vec<_>, _>>()?;
+    let texts = maker.columns.iter().map(|column| cell(&object, column)).collect::<Result<Vec<_>, _>>()?;
     let cells: Vec<&str> = texts.iter().map(String::as_str).collect();
     maker.accept(raw, &cells)
 }
 
 /// A value as text; absent and null are empty. The whole name is tried before its parts.
 fn cell(object: &Value, column: &str) -> Result<String, RejectReason> {
-    let value = object.get(column).or_else(|| {
-        column
-            .split('.')
-            .try_fold(object, |value, key| value.get(key))
-    });
+    let value =
+        object.get(column).or_else(|| column.split('.').try_fold(object, |value, key| value.get(key)));
     match value {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.trim().to_owned()),

@@ -20,21 +20,12 @@ pub(super) fn read(path: &Path, mapping: Option<&Mapping>) -> Result<RawFile, Da
     let mut maker = RowMaker::new(path, mapping, &found)?;
     for column in &maker.columns {
         if !found.contains(column) {
-            let message = format!(
-                "column `{column}` is not in the file; it has {}",
-                found.join(", ")
-            );
-            return Err(DatasetError::Usage(format!(
-                "{}: {message}",
-                path.display()
-            )));
+            let message = format!("column `{column}` is not in the file; it has {}", found.join(", "));
+            return Err(DatasetError::Usage(format!("{}: {message}", path.display())));
         }
     }
     let mut raw = maker.raw_file(path, "parquet");
-    let frame = reader
-        .with_columns(Some(maker.columns.clone()))
-        .finish()
-        .map_err(&table)?;
+    let frame = reader.with_columns(Some(maker.columns.clone())).finish().map_err(&table)?;
     let rows = frame.height();
     for offset in (0..rows).step_by(CHUNK_ROWS) {
         let chunk = frame.slice(offset as i64, CHUNK_ROWS);
@@ -56,9 +47,9 @@ fn chunk_texts(chunk: &DataFrame, columns: &[String]) -> PolarsResult<Vec<Vec<St
     let text = |name: &String| -> PolarsResult<Vec<String>> {
         let column = chunk.column(name)?;
         let column = match column.dtype() {
-            DataType::Datetime(_, _) => column
-                .cast(&DataType::Datetime(TimeUnit::Milliseconds, None))?
-                .cast(&DataType::Int64)?,
+            DataType::Datetime(_, _) => {
+                column.cast(&DataType::Datetime(TimeUnit::Milliseconds, None))?.cast(&DataType::Int64)?
+            }
             _ => column.clone(),
         };
         let cell = |row| -> PolarsResult<String> {

@@ -14,9 +14,7 @@ use crate::time::Clock;
 use crate::{DatasetError, Mapping, RejectReason, TimeUnit};
 
 /// Labels that name a box, best first; a mapping `LABEL=box_id` comes before them.
-const BOX_LABELS: [&str; 7] = [
-    "box", "box_id", "instance", "node", "host", "hostname", "pod",
-];
+const BOX_LABELS: [&str; 7] = ["box", "box_id", "instance", "node", "host", "hostname", "pod"];
 /// A reply is read whole; Prometheus itself caps one at 11,000 points a series.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
@@ -47,37 +45,24 @@ struct Naming {
 pub(super) fn read(path: &Path, mapping: Option<&Mapping>) -> Result<RawFile, DatasetError> {
     let data = open(path)?;
     let naming = Naming::new(mapping)?;
-    let dimensions: Vec<&str> = data
-        .result
-        .iter()
-        .map(|series| naming.field(series))
-        .collect();
+    let dimensions: Vec<&str> = data.result.iter().map(|series| naming.field(series)).collect();
     let measures: Vec<Measure> = METRIC_FIELDS
         .iter()
         .filter(|field| dimensions.contains(*field))
         .map(|field| Measure::of_table(field))
         .collect();
     let mut raw = RawFile::new(path, "prometheus", &stem(path), measures);
-    let clock = Clock::Epoch {
-        unit: TimeUnit::Seconds,
-        plausible: true,
-    };
+    let clock = Clock::Epoch { unit: TimeUnit::Seconds, plausible: true };
     let mut owners: BTreeMap<(String, &str), usize> = BTreeMap::new();
     let mut sample = 0;
     for (index, series) in data.result.iter().enumerate() {
         let field = dimensions[index];
-        let at = raw
-            .measures
-            .iter()
-            .position(|measure| measure.name == field)
-            .unwrap_or_default();
+        let at = raw.measures.iter().position(|measure| measure.name == field).unwrap_or_default();
         let mut name = naming.box_id(series);
         // Two series of one box and measure are told apart by all of their labels.
         if *owners.entry((name.clone(), field)).or_insert(index) != index {
             name = all_labels(series);
-            raw.note(
-                "several series share a box; named by all labels (aggregate them in the query)",
-            );
+            raw.note("several series share a box; named by all labels (aggregate them in the query)");
         }
         let values = series.get("values").and_then(Value::as_array);
         if values.is_none() {
@@ -112,28 +97,19 @@ fn open(path: &Path) -> Result<Data, DatasetError> {
             format!("{bytes} bytes; a reply may have {MAX_FILE_BYTES}: ask for shorter ranges"),
         ));
     }
-    let reply: Reply =
-        serde_json::from_reader(BufReader::new(file)).map_err(DatasetError::json(path))?;
+    let reply: Reply = serde_json::from_reader(BufReader::new(file)).map_err(DatasetError::json(path))?;
     if reply.status != "success" {
         let error = reply.error.unwrap_or_default();
         return Err(DatasetError::malformed(
             path,
-            format!(
-                "status is `{}` ({error}); save a successful reply",
-                reply.status
-            ),
+            format!("status is `{}` ({error}); save a successful reply", reply.status),
         ));
     }
-    let data = reply
-        .data
-        .ok_or_else(|| DatasetError::malformed(path, "there is no `data`"))?;
+    let data = reply.data.ok_or_else(|| DatasetError::malformed(path, "there is no `data`"))?;
     if data.result_type != "matrix" {
         return Err(DatasetError::malformed(
             path,
-            format!(
-                "resultType is `{}`; allowed: matrix (use query_range)",
-                data.result_type
-            ),
+            format!("resultType is `{}`; allowed: matrix (use query_range)", data.result_type),
         ));
     }
     Ok(data)
@@ -141,10 +117,7 @@ fn open(path: &Path) -> Result<Data, DatasetError> {
 
 impl Naming {
     fn new(mapping: Option<&Mapping>) -> Result<Self, DatasetError> {
-        let mut naming = Self {
-            box_label: None,
-            fields: BTreeMap::new(),
-        };
+        let mut naming = Self { box_label: None, fields: BTreeMap::new() };
         for (column, field) in mapping.into_iter().flat_map(|mapping| &mapping.columns) {
             if field == "box_id" {
                 naming.box_label = Some(column.clone());
@@ -164,45 +137,27 @@ impl Naming {
     fn field<'a>(&'a self, series: &Value) -> &'a str {
         let name = label(series, "__name__").unwrap_or("value");
         let mapped = self.fields.get(name).map(String::as_str);
-        let own = METRIC_FIELDS
-            .into_iter()
-            .find(|field| *field == name && name != "value");
-        mapped
-            .or(own)
-            .or_else(|| self.fields.get("value").map(String::as_str))
-            .unwrap_or("value")
+        let own = METRIC_FIELDS.into_iter().find(|field| *field == name && name != "value");
+        mapped.or(own).or_else(|| self.fields.get("value").map(String::as_str)).unwrap_or("value")
     }
 
     fn box_id(&self, series: &Value) -> String {
-        let mapped = self
-            .box_label
-            .as_deref()
-            .and_then(|name| label(series, name));
+        let mapped = self.box_label.as_deref().and_then(|name| label(series, name));
         let known = mapped.or_else(|| BOX_LABELS.into_iter().find_map(|name| label(series, name)));
         known.map_or_else(|| all_labels(series), str::to_owned)
     }
 }
 
 fn label<'a>(series: &'a Value, name: &str) -> Option<&'a str> {
-    series
-        .get("metric")?
-        .get(name)?
-        .as_str()
-        .filter(|text| !text.is_empty())
+    series.get("metric")?.get(name)?.as_str().filter(|text| !text.is_empty())
 }
 
 fn all_labels(series: &Value) -> String {
     let labels = series.get("metric").and_then(Value::as_object);
-    let pairs = labels
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or("")));
+    let pairs =
+        labels.into_iter().flatten().map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or("")));
     let text = pairs.collect::<Vec<_>>().join(",");
-    if text.is_empty() {
-        "all".to_owned()
-    } else {
-        text
-    }
+    if text.is_empty() { "all".to_owned() } else { text }
 }
 
 /// `[seconds, "number"]`; `"NaN"` and `"+Inf"` are what Prometheus writes for no number.

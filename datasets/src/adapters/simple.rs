@@ -10,18 +10,10 @@ use crate::{DatasetError, RejectReason, TimeUnit};
 
 /// `ts,value` in epoch seconds.
 pub(super) fn read_crane_dsp(path: &Path) -> Result<RawFile, DatasetError> {
-    let clock = Clock::Epoch {
-        unit: TimeUnit::Seconds,
-        plausible: true,
-    };
+    let clock = Clock::Epoch { unit: TimeUnit::Seconds, plausible: true };
     read(
         path,
-        RawFile::new(
-            path,
-            "crane_dsp",
-            "crane_dsp",
-            vec![Measure::of_table("value")],
-        ),
+        RawFile::new(path, "crane_dsp", "crane_dsp", vec![Measure::of_table("value")]),
         &stem(path),
         clock,
     )
@@ -41,10 +33,8 @@ fn read(path: &Path, mut raw: RawFile, name: &str, clock: Clock) -> Result<RawFi
     while let Some(line) = reader.next_line()? {
         let (line, number) = (line.map(str::to_owned), reader.line);
         let text = line.as_deref().unwrap_or("");
-        let row = line
-            .as_ref()
-            .map_err(|reason| *reason)
-            .and_then(|line| parse_row(line, clock, &mut fields));
+        let row =
+            line.as_ref().map_err(|reason| *reason).and_then(|line| parse_row(line, clock, &mut fields));
         let is_header = is_first && fields.get(1).is_some_and(|field| field == "value");
         is_first = false;
         if is_header {
@@ -59,11 +49,7 @@ fn read(path: &Path, mut raw: RawFile, name: &str, clock: Clock) -> Result<RawFi
     Ok(raw)
 }
 
-fn parse_row(
-    line: &str,
-    clock: Clock,
-    fields: &mut Vec<String>,
-) -> Result<(i64, f64), RejectReason> {
+fn parse_row(line: &str, clock: Clock, fields: &mut Vec<String>) -> Result<(i64, f64), RejectReason> {
     split_fields(line, ',', fields)?;
     let [stamp, value] = fields.as_slice() else {
         return Err(RejectReason::BrokenLine);

@@ -53,15 +53,12 @@ pub(super) fn all_balls(config: &GeneratorConfig, fleet_cores: f64) -> Vec<BallR
     let rate = config.balls_per_second_per_box * f64::from(config.boxes);
     let scale = demand_scale(config, fleet_cores, rate);
     let rushes = draw_rushes(config);
-    let tenants: Vec<f64> = (1..=config.tenants)
-        .map(|rank| 1.0 / f64::from(rank))
-        .collect();
+    let tenants: Vec<f64> = (1..=config.tenants).map(|rank| 1.0 / f64::from(rank)).collect();
     let normal = mean_pattern();
     // The highest rate possible; candidates are thinned down to the rate of their time.
     let highest = rate * pattern_limit() / normal;
-    let mut balls = Vec::with_capacity(
-        (rate * (config.end_ms() - config.start_ms) as f64 / 1000.0 * 1.1) as usize,
-    );
+    let mut balls =
+        Vec::with_capacity((rate * (config.end_ms() - config.start_ms) as f64 / 1000.0 * 1.1) as usize);
     let mut at_ms = config.start_ms as f64;
     loop {
         at_ms += random.exponential(1000.0 / highest);
@@ -76,19 +73,10 @@ pub(super) fn all_balls(config: &GeneratorConfig, fleet_cores: f64) -> Vec<BallR
     }
 }
 
-fn one_ball(
-    random: &mut Random,
-    number: usize,
-    at_ms: i64,
-    scale: f64,
-    tenants: &[f64],
-) -> BallRow {
+fn one_ball(random: &mut Random, number: usize, at_ms: i64, scale: f64, tenants: &[f64]) -> BallRow {
     let kind = &KINDS[random.weighted(&KINDS.map(|kind| kind.share)).unwrap_or(0)];
     let class = CLASSES[random.weighted(&CLASSES.map(|class| class.1)).unwrap_or(1)].0;
-    let region = REGIONS[random
-        .weighted(&REGIONS.map(|region| region.1))
-        .unwrap_or(0)]
-    .0;
+    let region = REGIONS[random.weighted(&REGIONS.map(|region| region.1)).unwrap_or(0)].0;
     let tenant = random.weighted(tenants).unwrap_or(0);
     let cores = draw_cores(random, kind) * scale;
     let work = (kind.draw_work)(random);
@@ -144,10 +132,7 @@ const RUSH_FACTOR_MOST: f64 = 1.8;
 /// The mean of the pattern over a week, minute by minute.
 fn mean_pattern() -> f64 {
     let minutes = 7 * 24 * 60;
-    (0..minutes)
-        .map(|minute| weekly_pattern(minute * 60_000))
-        .sum::<f64>()
-        / minutes as f64
+    (0..minutes).map(|minute| weekly_pattern(minute * 60_000)).sum::<f64>() / minutes as f64
 }
 
 fn draw_rushes(config: &GeneratorConfig) -> Vec<Rush> {
@@ -163,17 +148,11 @@ fn draw_rushes(config: &GeneratorConfig) -> Vec<Rush> {
             return rushes;
         }
         let until_ms = from_ms + random.between(3.0, 12.0) * 60_000.0;
-        rushes.push(Rush {
-            from_ms,
-            until_ms,
-            factor: random.between(1.3, RUSH_FACTOR_MOST),
-        });
+        rushes.push(Rush { from_ms, until_ms, factor: random.between(1.3, RUSH_FACTOR_MOST) });
     }
 }
 
 fn rush_factor(rushes: &[Rush], at_ms: f64) -> f64 {
-    let running = rushes
-        .iter()
-        .filter(|rush| rush.from_ms <= at_ms && at_ms < rush.until_ms);
+    let running = rushes.iter().filter(|rush| rush.from_ms <= at_ms && at_ms < rush.until_ms);
     running.map(|rush| rush.factor).fold(1.0, f64::max)
 }

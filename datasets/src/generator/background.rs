@@ -78,9 +78,7 @@ pub(super) fn of_box(config: &GeneratorConfig, index: u64) -> Background {
         let steady = shape.steady(at_ms);
         let extra = shape.jobs_at(config.seed, index, at_ms) + shape.episodes_at(at_ms);
         let white = 0.25 * config.noise * random.normal();
-        background
-            .cpu
-            .push((steady + extra + slow + white).clamp(0.01, 0.97));
+        background.cpu.push((steady + extra + slow + white).clamp(0.01, 0.97));
         background
             .memory
             .push((shape.memory_base + 0.15 * steady + 0.2 * extra + memory_slow).clamp(0.05, 0.9));
@@ -121,18 +119,14 @@ impl Shape {
                 return 0.0;
             }
             // One start has one height, whatever the sampling step.
-            let mut random =
-                Random::new(seed ^ start as u64, 1_000_000 + index * 16 + number as u64);
+            let mut random = Random::new(seed ^ start as u64, 1_000_000 + index * 16 + number as u64);
             job.share * (1.0 + job.wobble * (2.0 * random.unit() - 1.0))
         };
         self.jobs.iter().enumerate().map(height).sum()
     }
 
     fn episodes_at(&self, at_ms: i64) -> f64 {
-        let running = self
-            .episodes
-            .iter()
-            .filter(|e| (e.from_ms..e.until_ms).contains(&at_ms));
+        let running = self.episodes.iter().filter(|e| (e.from_ms..e.until_ms).contains(&at_ms));
         running.map(|episode| episode.share).sum()
     }
 }
@@ -155,40 +149,23 @@ fn draw_jobs(config: &GeneratorConfig, random: &mut Random) -> Vec<Job> {
     let second = job(2 * HOUR_MS, (12.0, 25.0), (0.5, 0.9));
     let nightly = job(DAY_MS, (30.0, 90.0), (0.5, 0.8));
     // Most boxes work off their nightly job between 01:00 and 05:00.
-    let nightly = Job {
-        offset_ms: HOUR_MS + nightly.offset_ms % (4 * HOUR_MS),
-        ..nightly
-    };
+    let nightly = Job { offset_ms: HOUR_MS + nightly.offset_ms % (4 * HOUR_MS), ..nightly };
     vec![hourly, second, nightly]
 }
 
 /// Level shifts (hours) and bursts (minutes), as two Poisson processes.
 fn draw_episodes(config: &GeneratorConfig, random: &mut Random, episodes: &mut Vec<Episode>) {
     let day = DAY_MS as f64;
-    let kinds = [
-        (config.level_shifts_per_day, 0.5 * day, 0.06),
-        (config.bursts_per_day, day / 288.0, 0.25),
-    ];
+    let kinds = [(config.level_shifts_per_day, 0.5 * day, 0.06), (config.bursts_per_day, day / 288.0, 0.25)];
     for (number, (per_day, mean_ms, size)) in kinds.into_iter().enumerate() {
         if per_day <= 0.0 {
             continue;
         }
         let mut at_ms = config.start_ms as f64 + random.exponential(day / per_day);
         while at_ms < config.end_ms() as f64 {
-            let until_ms = at_ms
-                + random
-                    .exponential(mean_ms)
-                    .clamp(0.4 * mean_ms, 3.0 * mean_ms);
-            let share = if number == 0 {
-                size * random.normal()
-            } else {
-                size * random.between(0.6, 1.4)
-            };
-            episodes.push(Episode {
-                from_ms: at_ms as i64,
-                until_ms: until_ms as i64,
-                share,
-            });
+            let until_ms = at_ms + random.exponential(mean_ms).clamp(0.4 * mean_ms, 3.0 * mean_ms);
+            let share = if number == 0 { size * random.normal() } else { size * random.between(0.6, 1.4) };
+            episodes.push(Episode { from_ms: at_ms as i64, until_ms: until_ms as i64, share });
             at_ms += random.exponential(day / per_day);
         }
     }

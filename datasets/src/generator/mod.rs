@@ -11,8 +11,8 @@ pub(crate) mod random;
 use std::collections::BTreeMap;
 
 use crate::DatasetError;
+use crate::placed::{PlacedUse, placed_use};
 use crate::rows::{BoxRow, FleetData, MetricRow};
-use crate::tables::{PlacedUse, placed_use};
 use background::Background;
 use random::Random;
 
@@ -69,8 +69,8 @@ impl Default for GeneratorConfig {
             days: 7,
             boxes: 20,
             step_ms: 60_000,
-            background_share: 0.27,
-            daily_amplitude: 0.5,
+            background_share: 0.28,
+            daily_amplitude: 0.55,
             noise: 0.02,
             job_share: 0.32,
             level_shifts_per_day: 0.3,
@@ -98,11 +98,7 @@ impl GeneratorConfig {
     fn check(&self) -> Result<(), DatasetError> {
         let refuse = |name: &str, value: f64, low: f64, high: f64| {
             let message = format!("{name} is {value}; allowed: {low} to {high}");
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(DatasetError::Usage(message))
-            }
+            if (low..=high).contains(&value) { Ok(()) } else { Err(DatasetError::Usage(message)) }
         };
         refuse("days", f64::from(self.days), 1.0, f64::from(MAX_DAYS))?;
         refuse("boxes", f64::from(self.boxes), 1.0, f64::from(MAX_BOXES))?;
@@ -111,30 +107,15 @@ impl GeneratorConfig {
         refuse("daily_amplitude", self.daily_amplitude, 0.0, 1.0)?;
         refuse("noise", self.noise, 0.0, 1.0)?;
         refuse("job_share", self.job_share, 0.0, 1.0)?;
-        refuse(
-            "level_shifts_per_day",
-            self.level_shifts_per_day,
-            0.0,
-            100.0,
-        )?;
+        refuse("level_shifts_per_day", self.level_shifts_per_day, 0.0, 100.0)?;
         refuse("bursts_per_day", self.bursts_per_day, 0.0, 1_000.0)?;
-        refuse(
-            "balls_per_second_per_box",
-            self.balls_per_second_per_box,
-            1e-4,
-            1e3,
-        )?;
+        refuse("balls_per_second_per_box", self.balls_per_second_per_box, 1e-4, 1e3)?;
         refuse("placed_share", self.placed_share, 0.0, 1.0)?;
         refuse("rushes_per_day", self.rushes_per_day, 0.0, 100.0)?;
         refuse("tenants", f64::from(self.tenants), 1.0, 10_000.0)?;
         let seconds = f64::from(self.days) * DAY_MS as f64 / 1000.0;
         let balls = self.balls_per_second_per_box * f64::from(self.boxes) * seconds;
-        refuse(
-            "the number of balls (boxes × days × rate)",
-            balls,
-            1.0,
-            MAX_BALLS,
-        )
+        refuse("the number of balls (boxes × days × rate)", balls, 1.0, MAX_BALLS)
     }
 }
 
@@ -150,20 +131,14 @@ pub fn generate(
 ) -> Result<FleetData, DatasetError> {
     config.check()?;
     let boxes = draw_boxes(config);
-    let backgrounds: Vec<Background> = (0..u64::from(config.boxes))
-        .map(|index| background::of_box(config, index))
-        .collect();
+    let backgrounds: Vec<Background> =
+        (0..u64::from(config.boxes)).map(|index| background::of_box(config, index)).collect();
     let fleet_cores = boxes.iter().filter_map(|row| row.capacity_cpu_cores).sum();
     let balls = arrivals::all_balls(config, fleet_cores);
     let outcomes = placement::place(config, &boxes, &backgrounds, &balls, progress);
     let placed = placed_use(&balls, &outcomes)?;
     let metrics = sample_metrics(config, &boxes, &backgrounds, placed);
-    Ok(FleetData {
-        boxes,
-        metrics,
-        balls,
-        outcomes,
-    })
+    Ok(FleetData { boxes, metrics, balls, outcomes })
 }
 
 fn draw_boxes(config: &GeneratorConfig) -> Vec<BoxRow> {
@@ -179,9 +154,7 @@ fn draw_boxes(config: &GeneratorConfig) -> Vec<BoxRow> {
             capacity_bandwidth_bps: Some(if cores > 16.0 { 2.5e9 } else { 1e9 }),
             capacity_slots: Some(cores * 8.0),
             speed: Some(speed),
-            price_per_hour: Some(
-                (cores * 0.045 * speed * random.between(0.85, 1.15) * 1e4).round() / 1e4,
-            ),
+            price_per_hour: Some((cores * 0.045 * speed * random.between(0.85, 1.15) * 1e4).round() / 1e4),
         }
     };
     (0..config.boxes).map(one).collect()
@@ -197,12 +170,8 @@ fn sample_metrics(
     let mut metrics = Vec::with_capacity(boxes.len() * config.samples());
     for (row, background) in boxes.iter().zip(backgrounds) {
         let mut placed = placed.remove(&row.box_id).unwrap_or_default();
-        let capacity = [
-            row.capacity_cpu_cores,
-            row.capacity_memory_bytes,
-            row.capacity_bandwidth_bps,
-        ]
-        .map(|capacity| capacity.unwrap_or(0.0));
+        let capacity = [row.capacity_cpu_cores, row.capacity_memory_bytes, row.capacity_bandwidth_bps]
+            .map(|capacity| capacity.unwrap_or(0.0));
         for sample in 0..config.samples() {
             let at_ms = config.start_ms + sample as i64 * config.step_ms;
             let [cores, memory, bandwidth, slots] = placed.at(at_ms);
@@ -233,3 +202,6 @@ fn sample_metrics(
 fn latency_ms(load: f64) -> f64 {
     25.0 / (1.0 - load.min(0.985))
 }
+
+#[cfg(test)]
+mod tests;

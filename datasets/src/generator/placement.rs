@@ -34,10 +34,8 @@ pub(super) fn place(
         if number % 65_536 == 0 {
             progress(number as u64, balls.len() as u64);
         }
-        while let Some(Reverse((_, at, owner))) = running
-            .peek()
-            .copied()
-            .filter(|Reverse((end, ..))| *end <= ball.at_ms)
+        while let Some(Reverse((_, at, owner))) =
+            running.peek().copied().filter(|Reverse((end, ..))| *end <= ball.at_ms)
         {
             running.pop();
             add(&mut placed[owner], &demand_of(&balls[at]), -1.0);
@@ -45,24 +43,14 @@ pub(super) fn place(
         let sample = ((ball.at_ms - config.start_ms) / config.step_ms) as usize;
         let demand = demand_of(ball);
         for (index, weight) in weights.iter_mut().enumerate() {
-            let used = total(
-                &capacity[index],
-                &backgrounds[index],
-                sample,
-                &placed[index],
-            );
+            let used = total(&capacity[index], &backgrounds[index], sample, &placed[index]);
             *weight = free_share(&capacity[index], &used, &demand) * capacity[index][0];
         }
         let Some(chosen) = random.weighted(&weights) else {
             outcomes.push(refused(ball));
             continue;
         };
-        let used = total(
-            &capacity[chosen],
-            &backgrounds[chosen],
-            sample,
-            &placed[chosen],
-        );
+        let used = total(&capacity[chosen], &backgrounds[chosen], sample, &placed[chosen]);
         let is_overloaded = used[0] > FILL_LIMIT * capacity[chosen][0];
         let outcome = run(&mut random, ball, &boxes[chosen], is_overloaded);
         add(&mut placed[chosen], &demand, 1.0);
@@ -76,8 +64,7 @@ pub(super) fn place(
 }
 
 fn run(random: &mut Random, ball: &BallRow, owner: &BoxRow, is_overloaded: bool) -> OutcomeRow {
-    let seconds =
-        ball.work.unwrap_or(1.0) / owner.speed.unwrap_or(1.0) * random.log_normal(1.0, 0.1);
+    let seconds = ball.work.unwrap_or(1.0) / owner.speed.unwrap_or(1.0) * random.log_normal(1.0, 0.1);
     let succeeded = random.unit() >= FAILURE_RATES[usize::from(is_overloaded)];
     OutcomeRow {
         ball_id: ball.ball_id.clone(),
@@ -99,22 +86,12 @@ fn refused(ball: &BallRow) -> OutcomeRow {
 }
 
 fn capacity_of(row: &BoxRow) -> Use {
-    [
-        row.capacity_cpu_cores,
-        row.capacity_memory_bytes,
-        row.capacity_bandwidth_bps,
-        row.capacity_slots,
-    ]
-    .map(|capacity| capacity.unwrap_or(0.0))
+    [row.capacity_cpu_cores, row.capacity_memory_bytes, row.capacity_bandwidth_bps, row.capacity_slots]
+        .map(|capacity| capacity.unwrap_or(0.0))
 }
 
 fn demand_of(ball: &BallRow) -> Use {
-    [
-        ball.demand_cpu_cores,
-        ball.demand_memory_bytes,
-        ball.demand_bandwidth_bps,
-        ball.demand_slots,
-    ]
+    [ball.demand_cpu_cores, ball.demand_memory_bytes, ball.demand_bandwidth_bps, ball.demand_slots]
 }
 
 fn add(sum: &mut Use, part: &Use, sign: f64) {
@@ -124,21 +101,12 @@ fn add(sum: &mut Use, part: &Use, sign: f64) {
 }
 
 fn total(capacity: &Use, background: &Background, sample: usize, placed: &Use) -> Use {
-    let shares = [
-        background.cpu[sample],
-        background.memory[sample],
-        background.bandwidth[sample],
-        0.0,
-    ];
+    let shares = [background.cpu[sample], background.memory[sample], background.bandwidth[sample], 0.0];
     std::array::from_fn(|dimension| shares[dimension] * capacity[dimension] + placed[dimension])
 }
 
 /// The share of its cores that a box has free; 0 when the ball doesn't fit in some dimension.
 fn free_share(capacity: &Use, used: &Use, demand: &Use) -> f64 {
     let fits = (0..4).all(|at| used[at] + demand[at] <= FILL_LIMIT * capacity[at]);
-    if fits {
-        (1.0 - used[0] / capacity[0]).max(0.0)
-    } else {
-        0.0
-    }
+    if fits { (1.0 - used[0] / capacity[0]).max(0.0) } else { 0.0 }
 }

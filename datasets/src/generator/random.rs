@@ -10,9 +10,7 @@ impl Random {
     /// The stream `stream` of `seed`; streams don't disturb each other when one draws more.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut mixer = seed ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03);
-        Self {
-            state: std::array::from_fn(|_| split_mix(&mut mixer)),
-        }
+        Self { state: std::array::from_fn(|_| split_mix(&mut mixer)) }
     }
 
     fn next(&mut self) -> u64 {
@@ -65,11 +63,7 @@ impl Random {
         let sum: f64 = weights.iter().sum();
         let mut left = self.unit() * sum;
         let mut last = None;
-        for (index, weight) in weights
-            .iter()
-            .enumerate()
-            .filter(|(_, weight)| **weight > 0.0)
-        {
+        for (index, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
             last = Some(index);
             left -= weight;
             if left < 0.0 {
@@ -95,19 +89,9 @@ mod tests {
     #[test]
     fn follows_the_published_sequences() {
         // xoshiro256++ from the state 1, 2, 3, 4, and SplitMix64 from 1234567, as their authors' C gives them.
-        let mut random = Random {
-            state: [1, 2, 3, 4],
-        };
+        let mut random = Random { state: [1, 2, 3, 4] };
         let drawn: Vec<u64> = (0..4).map(|_| random.next()).collect();
-        assert_eq!(
-            drawn,
-            [
-                41_943_041,
-                58_720_359,
-                3_588_806_011_781_223,
-                3_591_011_842_654_386
-            ]
-        );
+        assert_eq!(drawn, [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386]);
         let mut state = 1_234_567;
         assert_eq!(split_mix(&mut state), 6_457_827_717_110_365_317);
         assert_eq!(split_mix(&mut state), 3_203_168_211_198_807_973);
@@ -117,16 +101,12 @@ mod tests {
     fn moments_are_those_asked_for() {
         let mut random = Random::new(7, 0);
         let count = 100_000;
-        let mean = |draw: &mut dyn FnMut() -> f64| {
-            (0..count).map(|_| draw()).sum::<f64>() / f64::from(count)
-        };
+        let mean = |draw: &mut dyn FnMut() -> f64| (0..count).map(|_| draw()).sum::<f64>() / f64::from(count);
         assert!((mean(&mut || random.unit()) - 0.5).abs() < 0.005);
         assert!(mean(&mut || random.normal()).abs() < 0.015);
         assert!((mean(&mut || random.normal().powi(2)) - 1.0).abs() < 0.02);
         assert!((mean(&mut || random.exponential(3.0)) - 3.0).abs() < 0.05);
-        let picks = (0..count)
-            .filter(|_| random.weighted(&[1.0, 0.0, 3.0]) == Some(2))
-            .count();
+        let picks = (0..count).filter(|_| random.weighted(&[1.0, 0.0, 3.0]) == Some(2)).count();
         assert!((picks as f64 / f64::from(count) - 0.75).abs() < 0.01);
         assert_eq!(random.weighted(&[0.0, 0.0]), None);
     }
