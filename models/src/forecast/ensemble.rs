@@ -121,14 +121,8 @@ impl Ensemble {
     /// # Errors
     /// A base that is empty or not finite, or a width that fits neither.
     pub fn new(features: usize, base: Vec<f32>, width: usize) -> Result<Self, EnsembleError> {
-        let ensemble = Self {
-            features,
-            base,
-            width,
-            trees: Vec::new(),
-            nodes: Vec::new(),
-            values: Vec::new(),
-        };
+        let ensemble =
+            Self { features, base, width, trees: Vec::new(), nodes: Vec::new(), values: Vec::new() };
         ensemble.validate()?;
         Ok(ensemble)
     }
@@ -141,11 +135,7 @@ impl Ensemble {
     pub fn push_tree(&mut self, output: usize, specs: &[NodeSpec]) -> Result<(), EnsembleError> {
         let before = (self.nodes.len(), self.values.len());
         let root = self.nodes.len();
-        let tree = Tree {
-            root: root as u32,
-            output: output as u32,
-            depth: 0,
-        };
+        let tree = Tree { root: root as u32, output: output as u32, depth: 0 };
         let pushed = self
             .push_nodes(specs)
             .and_then(|()| self.check_tree(&tree, self.nodes.len(), self.trees.len()))
@@ -161,13 +151,7 @@ impl Ensemble {
         let root = self.nodes.len();
         for (index, spec) in specs.iter().enumerate() {
             let node = match spec {
-                NodeSpec::Split {
-                    feature,
-                    threshold,
-                    default_left,
-                    left,
-                    right,
-                } => Node {
+                NodeSpec::Split { feature, threshold, default_left, left, right } => Node {
                     feature: *feature as u32 | if *default_left { DEFAULT_LEFT } else { 0 },
                     threshold: *threshold,
                     left: (root + left) as u32,
@@ -191,12 +175,7 @@ impl Ensemble {
         all_finite("leaf value", values)?;
         let offset = self.values.len() as u32;
         self.values.extend_from_slice(values);
-        Ok(Node {
-            feature: offset,
-            threshold: 0.0,
-            left: index as u32,
-            right: index as u32,
-        })
+        Ok(Node { feature: offset, threshold: 0.0, left: index as u32, right: index as u32 })
     }
 
     /// Number of features of a row.
@@ -277,20 +256,12 @@ impl Ensemble {
         }
         let value = row[(node.feature & !DEFAULT_LEFT) as usize];
         let left = value < node.threshold || (value.is_nan() && node.feature & DEFAULT_LEFT != 0);
-        if left {
-            node.left as usize
-        } else {
-            node.right as usize
-        }
+        if left { node.left as usize } else { node.right as usize }
     }
 
     fn validate(&self) -> Result<(), EnsembleError> {
         let count = |what, value: usize, max| {
-            if value == 0 || value > max {
-                Err(EnsembleError::Count { what, value, max })
-            } else {
-                Ok(())
-            }
+            if value == 0 || value > max { Err(EnsembleError::Count { what, value, max }) } else { Ok(()) }
         };
         count("number of features", self.features, 4_096)?;
         count("number of outputs", self.base.len(), 64)?;
@@ -315,10 +286,7 @@ impl Ensemble {
             end = tree.root as usize;
         }
         if end != 0 {
-            return Err(EnsembleError::Structure {
-                node: 0,
-                what: "nodes before the first tree",
-            });
+            return Err(EnsembleError::Structure { node: 0, what: "nodes before the first tree" });
         }
         Ok(())
     }
@@ -328,18 +296,10 @@ impl Ensemble {
         let root = tree.root as usize;
         let bad = |node, what| Err(EnsembleError::Structure { node, what });
         if index >= TREES_MAX {
-            return Err(EnsembleError::Count {
-                what: "number of trees",
-                value: index + 1,
-                max: TREES_MAX,
-            });
+            return Err(EnsembleError::Count { what: "number of trees", value: index + 1, max: TREES_MAX });
         }
         if end > NODES_MAX {
-            return Err(EnsembleError::Count {
-                what: "number of nodes",
-                value: end,
-                max: NODES_MAX,
-            });
+            return Err(EnsembleError::Count { what: "number of nodes", value: end, max: NODES_MAX });
         }
         if root >= end {
             return bad(root, "a tree needs a node");
@@ -358,9 +318,7 @@ impl Ensemble {
             }
             deepest = deepest.max(depth);
             if node.left == node.right {
-                if node.left as usize != at
-                    || node.feature as usize + self.width > self.values.len()
-                {
+                if node.left as usize != at || node.feature as usize + self.width > self.values.len() {
                     return bad(at, "a leaf without values");
                 }
                 continue;
@@ -383,18 +341,11 @@ impl Ensemble {
     fn check_split(&self, at: usize) -> Result<(), EnsembleError> {
         let node = self.nodes[at];
         if (node.feature & !DEFAULT_LEFT) as usize >= self.features {
-            return Err(EnsembleError::Structure {
-                node: at,
-                what: "a feature that does not exist",
-            });
+            return Err(EnsembleError::Structure { node: at, what: "a feature that does not exist" });
         }
         if !node.threshold.is_finite() {
             let value = node.threshold.to_string();
-            return Err(EnsembleError::NotFinite {
-                what: "threshold",
-                index: at,
-                value,
-            });
+            return Err(EnsembleError::NotFinite { what: "threshold", index: at, value });
         }
         Ok(())
     }
@@ -411,26 +362,13 @@ impl Ensemble {
             self.nodes.len(),
             self.values.len(),
         ];
-        bytes.extend(
-            counts
-                .iter()
-                .flat_map(|count| (*count as u32).to_le_bytes()),
-        );
+        bytes.extend(counts.iter().flat_map(|count| (*count as u32).to_le_bytes()));
         bytes.extend(self.base.iter().flat_map(|value| value.to_le_bytes()));
         for tree in &self.trees {
-            bytes.extend(
-                [tree.root, tree.output, tree.depth]
-                    .iter()
-                    .flat_map(|word| word.to_le_bytes()),
-            );
+            bytes.extend([tree.root, tree.output, tree.depth].iter().flat_map(|word| word.to_le_bytes()));
         }
         for node in &self.nodes {
-            let words = [
-                node.feature,
-                node.threshold.to_bits(),
-                node.left,
-                node.right,
-            ];
+            let words = [node.feature, node.threshold.to_bits(), node.left, node.right];
             bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         }
         bytes.extend(self.values.iter().flat_map(|value| value.to_le_bytes()));
@@ -446,38 +384,21 @@ impl Ensemble {
         let (words, rest) = body.as_chunks::<4>();
         let header = 6;
         if words.len() < header {
-            return Err(EnsembleError::Size {
-                what: "header",
-                have: body.len(),
-                want: header * 4,
-            });
+            return Err(EnsembleError::Size { what: "header", have: body.len(), want: header * 4 });
         }
         let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
         let [features, outputs, width, trees, nodes, values] =
             [0, 1, 2, 3, 4, 5].map(|at| words[at] as usize);
         let want = 4_u128
-            * (header as u128
-                + outputs as u128
-                + 3 * trees as u128
-                + 4 * nodes as u128
-                + values as u128);
+            * (header as u128 + outputs as u128 + 3 * trees as u128 + 4 * nodes as u128 + values as u128);
         if want != body.len() as u128 || !rest.is_empty() {
             let want = usize::try_from(want).unwrap_or(usize::MAX);
-            return Err(EnsembleError::Size {
-                what: "ensemble",
-                have: body.len(),
-                want,
-            });
+            return Err(EnsembleError::Size { what: "ensemble", have: body.len(), want });
         }
         let (base, words) = words[header..].split_at(outputs);
         let (tree_words, words) = words.split_at(3 * trees);
         let (node_words, value_words) = words.split_at(4 * nodes);
-        let floats = |words: &[u32]| {
-            words
-                .iter()
-                .map(|word| f32::from_bits(*word))
-                .collect::<Vec<f32>>()
-        };
+        let floats = |words: &[u32]| words.iter().map(|word| f32::from_bits(*word)).collect::<Vec<f32>>();
         let ensemble = Self {
             features,
             base: floats(base),
@@ -486,11 +407,7 @@ impl Ensemble {
                 .as_chunks::<3>()
                 .0
                 .iter()
-                .map(|&[root, output, depth]| Tree {
-                    root,
-                    output,
-                    depth,
-                })
+                .map(|&[root, output, depth]| Tree { root, output, depth })
                 .collect(),
             nodes: node_words
                 .as_chunks::<4>()
@@ -512,11 +429,7 @@ impl Ensemble {
 
 fn all_finite(what: &'static str, values: &[f32]) -> Result<(), EnsembleError> {
     match values.iter().position(|value| !value.is_finite()) {
-        Some(index) => Err(EnsembleError::NotFinite {
-            what,
-            index,
-            value: values[index].to_string(),
-        }),
+        Some(index) => Err(EnsembleError::NotFinite { what, index, value: values[index].to_string() }),
         None => Ok(()),
     }
 }

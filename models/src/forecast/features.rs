@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use sha2::{Digest, Sha256};
 
+use super::adaptive::{Adaptive, REGRESSOR_COUNT, Regressors};
 use super::history::{DAY_MINUTES, History, MINUTE_MS};
 use super::naive::{NAIVE_COUNT, NaiveKind};
 
@@ -49,7 +50,24 @@ pub const FEATURE_COUNT: usize = CONTEXT.len()
     + 5
     + 2 * PERIODS.len()
     + HOUR_PROFILES.len()
+    + 1
     + NAIVE_COUNT;
+/// What the adaptive forecaster sees, after a constant.
+const REGRESSORS: [&str; REGRESSOR_COUNT - 1] = [
+    "lag_1m",
+    "lag_5m",
+    "mean_5m",
+    "mean_15m",
+    "mean_60m",
+    "mean_1440m",
+    "day_ago_change",
+    "day_ago_level",
+    "period_60m_change",
+    "hour_profile_23h",
+    "period_30m_change",
+];
+/// A regressor beyond this many scales counts as this.
+const REGRESSOR_MAX: f32 = 10.0;
 
 /// Names of the features, in the order of a row.
 #[must_use]
@@ -58,44 +76,23 @@ pub fn feature_names() -> &'static [String] {
         let mut names: Vec<String> = CONTEXT.iter().map(|name| (*name).to_owned()).collect();
         names.extend(LAGS.iter().map(|minutes| format!("lag_{minutes}m")));
         names.extend(WINDOWS.iter().map(|minutes| format!("mean_{minutes}m")));
-        names.extend(
-            SPREADS
-                .iter()
-                .map(|&index| format!("spread_{}m", WINDOWS[index])),
-        );
+        names.extend(SPREADS.iter().map(|&index| format!("spread_{}m", WINDOWS[index])));
         for &index in &EXTREMES {
             names.push(format!("min_{}m", WINDOWS[index]));
             names.push(format!("max_{}m", WINDOWS[index]));
         }
+        names.extend(DAY_AGO_OFFSETS.iter().map(|offset| format!("day_ago_{offset:+}m")));
         names.extend(
-            DAY_AGO_OFFSETS
-                .iter()
-                .map(|offset| format!("day_ago_{offset:+}m")),
-        );
-        names.extend(
-            [
-                "day_ago_mean_5m",
-                "day_ago_mean_15m",
-                "day_ago_change",
-                "day_ago_level",
-                "day_ago_drift",
-            ]
-            .map(str::to_owned),
+            ["day_ago_mean_5m", "day_ago_mean_15m", "day_ago_change", "day_ago_level", "day_ago_drift"]
+                .map(str::to_owned),
         );
         for period in PERIODS {
             names.push(format!("period_{period}m_value"));
             names.push(format!("period_{period}m_change"));
         }
-        names.extend(
-            HOUR_PROFILES
-                .iter()
-                .map(|hours| format!("hour_profile_{hours}h")),
-        );
-        names.extend(
-            NaiveKind::ALL
-                .iter()
-                .map(|kind| format!("recent_error_{}", kind.name())),
-        );
+        names.extend(HOUR_PROFILES.iter().map(|hours| format!("hour_profile_{hours}h")));
+        names.push("adaptive_change".to_owned());
+        names.extend(NaiveKind::ALL.iter().map(|kind| format!("recent_error_{}", kind.name())));
         names
     });
     &NAMES
@@ -104,10 +101,7 @@ pub fn feature_names() -> &'static [String] {
 /// SHA-256 of the feature list: a bundle trained on another list is refused.
 #[must_use]
 pub fn schema_hash() -> String {
-    let text = format!(
-        "berth-forecast-features {SCHEMA_VERSION}\n{}",
-        feature_names().join("\n")
-    );
+    let text = format!("berth-forecast-features {SCHEMA_VERSION}\n{}", feature_names().join("\n"));
     format!("{:x}", Sha256::digest(text.as_bytes()))
 }
 
@@ -120,6 +114,7 @@ pub struct FeatureRow {
     pub current: f64,
     /// The series' running scale: what an output is multiplied by; positive.
     pub scale: f64,
+    pub(super) regressors: Regressors,
 }
 
 /// Statistics of the windows that end at the newest minute.
@@ -137,13 +132,7 @@ impl Windows {
     /// One pass backward over the last day.
     pub(super) fn new(history: &History) -> Self {
         let nan = [f64::NAN; WINDOWS.len()];
-        let mut windows = Self {
-            mean: nan,
-            spread: nan,
-            min: nan,
-            max: nan,
-            day_ago_quarter: f64::NAN,
-        };
+        let mut windows = Self { mean: nan, spread: nan, min: nan, max: nan, day_ago_quarter: f64::NAN };
         let Some(last) = history.last() else {
             return windows;
         };
@@ -152,9 +141,7 @@ impl Windows {
         let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut window = 0;
         for back in 0..DAY_MINUTES {
-            let value = newest
-                .checked_sub(back)
-                .map_or(f64::NAN, |minute| history.minute(minute));
+            let value = newest.checked_sub(back).map_or(f64::NAN, |minute| history.minute(minute));
             if !value.is_nan() {
                 // Differences from the newest value keep the sum of squares exact at any level.
                 let difference = value - last.value;
@@ -210,11 +197,7 @@ struct Row {
 impl Row {
     fn push(&mut self, value: f64) {
         // Trees refuse infinities; a ratio that overflowed is as good as missing.
-        self.values[self.length] = if value.is_finite() {
-            value as f32
-        } else {
-            f32::NAN
-        };
+        self.values[self.length] = if value.is_finite() { value as f32 } else { f32::NAN };
         self.length += 1;
     }
 
@@ -237,40 +220,43 @@ pub(super) struct Source<'a> {
     pub(super) scale: f64,
     /// Recent absolute errors of the naive forecasts at this horizon, NaN before any was scored.
     pub(super) naive_errors: [f64; NAIVE_COUNT],
+    pub(super) adaptive: &'a Adaptive,
 }
 
 /// The features for `horizon_ms` after the newest sample; `None` without a sample.
 pub(super) fn compute(source: &Source<'_>, horizon_ms: u64) -> Option<FeatureRow> {
     let last = source.history.last()?;
-    let mut row = Row {
-        values: [f32::NAN; FEATURE_COUNT],
-        length: 0,
-        current: last.value,
-        scale: source.scale,
-    };
+    let mut row =
+        Row { values: [f32::NAN; FEATURE_COUNT], length: 0, current: last.value, scale: source.scale };
     let target_minute = (last.at_ms + horizon_ms) / MINUTE_MS;
     push_context(&mut row, source, target_minute);
     push_past(&mut row, source);
     push_day_ago(&mut row, source, target_minute);
     push_periods(&mut row, source, target_minute);
+    let regressors = regressors(&row);
+    row.push(source.adaptive.forecast(&regressors));
     for error in source.naive_errors {
         row.push_width(error);
     }
     debug_assert_eq!(row.length, FEATURE_COUNT);
-    Some(FeatureRow {
-        values: row.values,
-        current: row.current,
-        scale: row.scale,
-    })
+    Some(FeatureRow { values: row.values, current: row.current, scale: row.scale, regressors })
+}
+
+fn regressors(row: &Row) -> Regressors {
+    static INDICES: LazyLock<Vec<usize>> = LazyLock::new(|| {
+        let index = |name: &&str| feature_names().iter().position(|known| known == name);
+        REGRESSORS.iter().filter_map(index).collect()
+    });
+    let mut regressors = [1.0; REGRESSOR_COUNT];
+    for (regressor, &index) in regressors[1..].iter_mut().zip(INDICES.iter()) {
+        let value = row.values[index];
+        *regressor = if value.is_nan() { 0.0 } else { value.clamp(-REGRESSOR_MAX, REGRESSOR_MAX) };
+    }
+    regressors
 }
 
 fn push_context(row: &mut Row, source: &Source<'_>, target_minute: u64) {
-    let Source {
-        history,
-        windows,
-        scale,
-        ..
-    } = source;
+    let Source { history, windows, scale, .. } = source;
     let minute_ms = MINUTE_MS as f64;
     row.push(row.current / scale);
     row.push(scale / windows.level());
@@ -285,16 +271,10 @@ fn push_context(row: &mut Row, source: &Source<'_>, target_minute: u64) {
 }
 
 fn push_past(row: &mut Row, source: &Source<'_>) {
-    let Source {
-        history, windows, ..
-    } = source;
+    let Source { history, windows, .. } = source;
     let newest = history.newest_minute();
     for minutes in LAGS {
-        row.push_value(
-            newest
-                .checked_sub(minutes)
-                .map_or(f64::NAN, |minute| history.near(minute)),
-        );
+        row.push_value(newest.checked_sub(minutes).map_or(f64::NAN, |minute| history.near(minute)));
     }
     for mean in windows.mean {
         row.push_value(mean);
@@ -309,13 +289,8 @@ fn push_past(row: &mut Row, source: &Source<'_>) {
 }
 
 fn push_day_ago(row: &mut Row, source: &Source<'_>, target_minute: u64) {
-    let Source {
-        history, windows, ..
-    } = source;
-    let Some(target) = target_minute
-        .checked_sub(DAY_MINUTES)
-        .filter(|minute| *minute > 60)
-    else {
+    let Source { history, windows, .. } = source;
+    let Some(target) = target_minute.checked_sub(DAY_MINUTES).filter(|minute| *minute > 60) else {
         row.length += DAY_AGO_OFFSETS.len() + 5;
         return;
     };
@@ -333,19 +308,12 @@ fn push_day_ago(row: &mut Row, source: &Source<'_>, target_minute: u64) {
 fn push_periods(row: &mut Row, source: &Source<'_>, target_minute: u64) {
     let history = source.history;
     let newest = history.newest_minute();
-    let change = |period: u64| match (
-        target_minute.checked_sub(period),
-        newest.checked_sub(period),
-    ) {
-        (Some(target), Some(origin)) if target <= newest => {
-            history.near(target) - history.near(origin)
-        }
+    let change = |period: u64| match (target_minute.checked_sub(period), newest.checked_sub(period)) {
+        (Some(target), Some(origin)) if target <= newest => history.near(target) - history.near(origin),
         _ => f64::NAN,
     };
     for period in PERIODS {
-        let value = target_minute
-            .checked_sub(period)
-            .map_or(f64::NAN, |minute| history.near(minute));
+        let value = target_minute.checked_sub(period).map_or(f64::NAN, |minute| history.near(minute));
         row.push_value(value);
         row.push_width(change(period));
     }
@@ -372,6 +340,7 @@ mod tests {
     fn names_and_count_agree_and_are_unique() {
         let mut names = feature_names().to_vec();
         assert_eq!(names.len(), FEATURE_COUNT);
+        assert!(REGRESSORS.iter().all(|name| names.iter().any(|known| known == name)));
         names.sort();
         names.dedup();
         assert_eq!(names.len(), FEATURE_COUNT);

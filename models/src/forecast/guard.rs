@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::adaptive::{Adaptive, Regressors};
 use super::naive::{NAIVE_COUNT, NaiveKind};
 use super::{QUANTILE_COUNT, QUANTILES};
 
@@ -61,6 +62,8 @@ struct Pending {
     current: f64,
     naive: [Option<f32>; NAIVE_COUNT],
     model: Option<f32>,
+    scale: f64,
+    regressors: Regressors,
     given: [f32; QUANTILE_COUNT],
 }
 
@@ -71,6 +74,7 @@ pub(super) struct Guard {
     naive: [Error; NAIVE_COUNT],
     model: Error,
     given: Error,
+    pub(super) adaptive: Adaptive,
     scored_ms: u64,
     /// Added to the upper quantiles (0.9 and 0.99).
     shift: [f64; QUANTILE_COUNT],
@@ -90,6 +94,8 @@ pub(super) struct Candidates {
     pub(super) current: f64,
     pub(super) naive: [f64; NAIVE_COUNT],
     pub(super) model: Option<[f64; QUANTILE_COUNT]>,
+    pub(super) scale: f64,
+    pub(super) regressors: Regressors,
 }
 
 impl Guard {
@@ -115,11 +121,7 @@ impl Guard {
     pub(super) fn combine(&self, candidates: &Candidates) -> Combined {
         let naive = self.best_naive(&candidates.naive);
         let naive_error = self.naive[naive].judged();
-        let spread = if naive_error.is_nan() {
-            0.0
-        } else {
-            naive_error
-        };
+        let spread = if naive_error.is_nan() { 0.0 } else { naive_error };
         let value = candidates.naive[naive];
         let mut quantiles = NAIVE_SPREAD.map(|width| value + width * spread);
         let mut model_weight = 0.0;
@@ -135,11 +137,7 @@ impl Guard {
         for index in 1..QUANTILE_COUNT {
             quantiles[index] = quantiles[index].max(quantiles[index - 1]);
         }
-        Combined {
-            quantiles,
-            naive: NaiveKind::ALL[naive],
-            model_weight,
-        }
+        Combined { quantiles, naive: NaiveKind::ALL[naive], model_weight }
     }
 
     /// Remember a forecast until its truth is known, unless it follows the one before too closely.
@@ -151,11 +149,7 @@ impl Guard {
         combined: &Combined,
     ) {
         let spacing = horizon_ms / PENDING_KEPT as u64;
-        if self
-            .pending
-            .back()
-            .is_some_and(|last| target_ms < last.target_ms + spacing)
-        {
+        if self.pending.back().is_some_and(|last| target_ms < last.target_ms + spacing) {
             return;
         }
         if self.pending.len() == PENDING_KEPT {
@@ -165,10 +159,10 @@ impl Guard {
         self.pending.push_back(Pending {
             target_ms,
             current: candidates.current,
-            naive: candidates
-                .naive
-                .map(|value| Some(offset(value)).filter(|offset| offset.is_finite())),
+            naive: candidates.naive.map(|value| Some(offset(value)).filter(|offset| offset.is_finite())),
             model: candidates.model.map(|model| offset(model[0])),
+            scale: candidates.scale,
+            regressors: candidates.regressors,
             given: combined.quantiles.map(offset),
         });
     }
@@ -182,21 +176,13 @@ impl Guard {
         tolerance_ms: u64,
     ) -> (u32, u32) {
         let (mut scored, mut missed) = (0, 0);
-        while self
-            .pending
-            .front()
-            .is_some_and(|pending| pending.target_ms <= newest.0)
-        {
+        while self.pending.front().is_some_and(|pending| pending.target_ms <= newest.0) {
             let Some(pending) = self.pending.pop_front() else {
                 break;
             };
             let before = pending.target_ms.abs_diff(previous.0);
             let after = newest.0 - pending.target_ms;
-            let (away, truth) = if before < after {
-                (before, previous.1)
-            } else {
-                (after, newest.1)
-            };
+            let (away, truth) = if before < after { (before, previous.1) } else { (after, newest.1) };
             if away <= tolerance_ms {
                 self.learn(&pending, truth);
                 scored += 1;
@@ -208,11 +194,7 @@ impl Guard {
     }
 
     fn learn(&mut self, pending: &Pending, truth: f64) {
-        let elapsed = if self.scored_ms == 0 {
-            0
-        } else {
-            pending.target_ms.saturating_sub(self.scored_ms)
-        };
+        let elapsed = if self.scored_ms == 0 { 0 } else { pending.target_ms.saturating_sub(self.scored_ms) };
         self.scored_ms = pending.target_ms;
         let fast_keep = libm::exp(-(elapsed as f64) / FAST_MS);
         let slow_keep = libm::exp(-(elapsed as f64) / SLOW_MS);
@@ -223,14 +205,10 @@ impl Guard {
             }
         }
         if let Some(value) = pending.model {
-            self.model
-                .add((truth - f64::from(value)).abs(), fast_keep, slow_keep);
+            self.model.add((truth - f64::from(value)).abs(), fast_keep, slow_keep);
         }
-        self.given.add(
-            (truth - f64::from(pending.given[0])).abs(),
-            fast_keep,
-            slow_keep,
-        );
+        self.adaptive.learn(&pending.regressors, truth / pending.scale);
+        self.given.add((truth - f64::from(pending.given[0])).abs(), fast_keep, slow_keep);
         self.learn_shift(pending, truth);
     }
 
@@ -240,11 +218,7 @@ impl Guard {
         let unit = self.given.slow();
         for index in 1..QUANTILE_COUNT {
             let missed = truth > f64::from(pending.given[index]);
-            let step = if missed {
-                QUANTILES[index]
-            } else {
-                QUANTILES[index] - 1.0
-            };
+            let step = if missed { QUANTILES[index] } else { QUANTILES[index] - 1.0 };
             let bound = SHIFT_MAX * unit;
             self.shift[index] = (self.shift[index] + SHIFT_STEP * unit * step).clamp(-bound, bound);
         }

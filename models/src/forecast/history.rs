@@ -79,11 +79,7 @@ impl History {
     /// The sample `back` places before the newest.
     #[must_use]
     pub fn recent(&self, back: usize) -> Option<Sample> {
-        self.recent
-            .len()
-            .checked_sub(back + 1)
-            .and_then(|index| self.recent.get(index))
-            .copied()
+        self.recent.len().checked_sub(back + 1).and_then(|index| self.recent.get(index)).copied()
     }
 
     /// Running gap between samples in milliseconds; 0 before the second sample.
@@ -156,8 +152,7 @@ impl History {
     /// Mean of the samples in one minute; NaN when there were none, or when it is not kept.
     #[must_use]
     pub fn minute(&self, minute: u64) -> f64 {
-        let kept =
-            minute <= self.newest_minute && minute + MINUTES_KEPT as u64 > self.newest_minute;
+        let kept = minute <= self.newest_minute && minute + MINUTES_KEPT as u64 > self.newest_minute;
         if kept && !self.minutes.is_empty() {
             f64::from(f32::from_bits(self.minutes[self.slot(minute)]))
         } else {
@@ -171,10 +166,7 @@ impl History {
         let half = (self.cadence_ms / (2.0 * MINUTE_MS as f64)) as u64 + 1;
         let reach = half.min(REACH_MINUTES_MAX);
         for away in 0..=reach {
-            for candidate in [minute.checked_sub(away), minute.checked_add(away)]
-                .into_iter()
-                .flatten()
-            {
+            for candidate in [minute.checked_sub(away), minute.checked_add(away)].into_iter().flatten() {
                 let value = self.minute(candidate);
                 if !value.is_nan() {
                     return value;
@@ -206,10 +198,7 @@ mod tests {
     fn filled(step_ms: u64, count: u64) -> History {
         let mut history = History::new();
         for index in 0..count {
-            history.push(Sample {
-                at_ms: 1_000_000 * MINUTE_MS + index * step_ms,
-                value: index as f64,
-            });
+            history.push(Sample { at_ms: 1_000_000 * MINUTE_MS + index * step_ms, value: index as f64 });
         }
         history
     }
@@ -224,16 +213,10 @@ mod tests {
     #[test]
     fn gaps_are_missing_and_old_minutes_are_forgotten() {
         let mut history = filled(MINUTE_MS, 10);
-        history.push(Sample {
-            at_ms: 1_000_200 * MINUTE_MS,
-            value: 7.0,
-        });
+        history.push(Sample { at_ms: 1_000_200 * MINUTE_MS, value: 7.0 });
         assert!(history.minute(1_000_100).is_nan());
         assert_eq!(history.minute(1_000_009), 9.0);
-        history.push(Sample {
-            at_ms: 1_005_000 * MINUTE_MS,
-            value: 8.0,
-        });
+        history.push(Sample { at_ms: 1_005_000 * MINUTE_MS, value: 8.0 });
         assert!(history.minute(1_000_200).is_nan());
         for minute in 1_004_999 - MINUTES_KEPT as u64..1_005_000 {
             assert!(history.minute(minute).is_nan(), "minute {minute}");
@@ -252,10 +235,7 @@ mod tests {
     #[test]
     fn survives_json_with_missing_minutes() {
         let mut history = filled(MINUTE_MS, 10);
-        history.push(Sample {
-            at_ms: 1_000_200 * MINUTE_MS,
-            value: 0.1,
-        });
+        history.push(Sample { at_ms: 1_000_200 * MINUTE_MS, value: 0.1 });
         let text = serde_json::to_string(&history).expect("serialises");
         let back: History = serde_json::from_str(&text).expect("parses");
         assert!(back.minute(1_000_100).is_nan());

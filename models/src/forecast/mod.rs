@@ -9,13 +9,14 @@
 //! to learn from or to be scored by, and a horizon the model was not trained for has no trees: both are
 //! interpolated between the newest sample and the next horizon that is forecast itself.
 
+mod adaptive;
 pub mod ensemble;
 mod features;
 mod guard;
 mod history;
 mod model;
 mod naive;
-mod packed;
+pub(crate) mod packed;
 mod state;
 
 pub use features::{FEATURE_COUNT, FeatureRow, feature_names, schema_hash};

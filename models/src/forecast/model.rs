@@ -47,16 +47,10 @@ impl ForecastModel {
         for (ensemble, horizon_ms) in horizons.iter().zip(HORIZONS_MS) {
             let Some(ensemble) = ensemble else { continue };
             if ensemble.features() != FEATURE_COUNT {
-                return Err(ModelError::FeatureCount {
-                    horizon_ms,
-                    have: ensemble.features(),
-                });
+                return Err(ModelError::FeatureCount { horizon_ms, have: ensemble.features() });
             }
             if ensemble.outputs() != QUANTILE_COUNT {
-                return Err(ModelError::OutputCount {
-                    horizon_ms,
-                    have: ensemble.outputs(),
-                });
+                return Err(ModelError::OutputCount { horizon_ms, have: ensemble.outputs() });
             }
         }
         if horizons.iter().all(Option::is_none) {
@@ -87,9 +81,6 @@ impl ForecastModel {
     pub fn predict(&self, horizon: usize, row: &FeatureRow) -> Option<[f64; QUANTILE_COUNT]> {
         let outputs = self.outputs(horizon, &row.values)?;
         let values = outputs.map(|output| row.current + row.scale * f64::from(output));
-        values
-            .iter()
-            .all(|value| value.is_finite())
-            .then_some(values)
+        values.iter().all(|value| value.is_finite()).then_some(values)
     }
 }

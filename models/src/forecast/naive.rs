@@ -6,7 +6,7 @@ use super::features::Windows;
 use super::history::{DAY_MINUTES, History, MINUTE_MS};
 
 /// Number of naive forecasts.
-pub const NAIVE_COUNT: usize = 6;
+pub const NAIVE_COUNT: usize = 7;
 
 /// A forecast that needs no model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,6 +24,8 @@ pub enum NaiveKind {
     DayAgo,
     /// The value a day before the target time, shifted by how the last quarter of an hour differs from yesterday's.
     DayAgoLevel,
+    /// The small linear forecaster that learns while it runs.
+    Adaptive,
 }
 
 impl NaiveKind {
@@ -35,7 +37,14 @@ impl NaiveKind {
         Self::Ewma,
         Self::DayAgo,
         Self::DayAgoLevel,
+        Self::Adaptive,
     ];
+
+    /// Whether it is a baseline: a forecast that learns nothing.
+    #[must_use]
+    pub fn is_baseline(self) -> bool {
+        self != Self::Adaptive
+    }
 
     /// The name as it appears in JSON.
     #[must_use]
@@ -47,6 +56,7 @@ impl NaiveKind {
             Self::Ewma => "ewma",
             Self::DayAgo => "day_ago",
             Self::DayAgoLevel => "day_ago_level",
+            Self::Adaptive => "adaptive",
         }
     }
 }
@@ -56,15 +66,14 @@ pub(super) fn forecast_all(
     history: &History,
     windows: &Windows,
     ewma: f64,
+    adaptive: f64,
     horizon_ms: u64,
 ) -> [f64; NAIVE_COUNT] {
     let Some(last) = history.last() else {
         return [f64::NAN; NAIVE_COUNT];
     };
     let target_minute = (last.at_ms + horizon_ms) / MINUTE_MS;
-    let day_ago = target_minute
-        .checked_sub(DAY_MINUTES)
-        .map_or(f64::NAN, |minute| history.near(minute));
+    let day_ago = target_minute.checked_sub(DAY_MINUTES).map_or(f64::NAN, |minute| history.near(minute));
     [
         last.value,
         windows.mean_day(),
@@ -72,5 +81,6 @@ pub(super) fn forecast_all(
         ewma,
         day_ago,
         day_ago + (windows.mean_quarter() - windows.day_ago_quarter),
+        adaptive,
     ]
 }

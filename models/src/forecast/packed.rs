@@ -20,9 +20,7 @@ pub fn serialize<S: Serializer>(values: &[u32], serializer: S) -> Result<S::Ok, 
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
     let text = String::deserialize(deserializer)?;
     if !text.is_ascii() || text.len() % 8 != 0 {
-        return Err(D::Error::custom(
-            "packed values need eight hexadecimal digits each",
-        ));
+        return Err(D::Error::custom("packed values need eight hexadecimal digits each"));
     }
     (0..text.len() / 8)
         .map(|index| {

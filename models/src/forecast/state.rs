@@ -126,10 +126,7 @@ impl SeriesState {
         let Some(last) = self.history.last() else {
             self.history.push(Sample { at_ms, value });
             self.ewma = value;
-            return Observed::Accepted {
-                scored: 0,
-                missed: 0,
-            };
+            return Observed::Accepted { scored: 0, missed: 0 };
         };
         if at_ms <= last.at_ms {
             return Observed::NotAfterLast;
@@ -160,14 +157,8 @@ impl SeriesState {
 
     /// The unit of the features: the running mean change over five minutes, with a floor.
     fn scale(&self, windows: &Windows) -> f64 {
-        let change = if self.scale_weight > 0.0 {
-            self.scale_sum / self.scale_weight
-        } else {
-            0.0
-        };
-        change
-            .max(SCALE_FLOOR * windows.level())
-            .max(f64::MIN_POSITIVE.sqrt())
+        let change = if self.scale_weight > 0.0 { self.scale_sum / self.scale_weight } else { 0.0 };
+        change.max(SCALE_FLOOR * windows.level()).max(f64::MIN_POSITIVE.sqrt())
     }
 
     /// Forecast every horizon from the newest sample, and remember it for scoring; `None` before any sample.
@@ -193,10 +184,7 @@ impl SeriesState {
                 forecasts[horizon] = Some(self.forecast(horizon, last, &detail));
             }
         }
-        Some(SeriesForecast {
-            at_ms: last.at_ms,
-            horizons: interpolate(last.value, &forecasts)?,
-        })
+        Some(SeriesForecast { at_ms: last.at_ms, horizons: interpolate(last.value, &forecasts)? })
     }
 
     /// Whether a horizon is forecast itself. The last one always is.
@@ -206,21 +194,20 @@ impl SeriesState {
         horizon + 1 == HORIZON_COUNT || (long && trained)
     }
 
-    fn detail(
-        &self,
-        horizon: usize,
-        windows: &Windows,
-        model: Option<&ForecastModel>,
-    ) -> Option<Detail> {
+    fn detail(&self, horizon: usize, windows: &Windows, model: Option<&ForecastModel>) -> Option<Detail> {
         let horizon_ms = HORIZONS_MS[horizon];
         let source = Source {
             history: &self.history,
             windows,
             scale: self.scale(windows),
             naive_errors: self.guards[horizon].naive_errors(),
+            adaptive: &self.guards[horizon].adaptive,
         };
         let row = features::compute(&source, horizon_ms)?;
-        let naive = naive::forecast_all(&self.history, windows, self.ewma, horizon_ms);
+        let naive = {
+            let adaptive = row.current + row.scale * self.guards[horizon].adaptive.forecast(&row.regressors);
+            naive::forecast_all(&self.history, windows, self.ewma, adaptive, horizon_ms)
+        };
         let model = model.and_then(|model| model.predict(horizon, &row));
         Some(Detail { row, naive, model })
     }
@@ -230,28 +217,19 @@ impl SeriesState {
             current: last.value,
             naive: detail.naive,
             model: detail.model,
+            scale: detail.row.scale,
+            regressors: detail.row.regressors,
         };
         let guard = &mut self.guards[horizon];
         let combined = guard.combine(&candidates);
-        guard.record(
-            last.at_ms + HORIZONS_MS[horizon],
-            HORIZONS_MS[horizon],
-            &candidates,
-            &combined,
-        );
+        guard.record(last.at_ms + HORIZONS_MS[horizon], HORIZONS_MS[horizon], &candidates, &combined);
         let [p50, p90, p99] = combined.quantiles;
         let source = if combined.model_weight >= 0.5 {
             ForecastSource::Model
         } else {
             ForecastSource::Naive(combined.naive)
         };
-        HorizonForecast {
-            p50,
-            p90,
-            p99,
-            source,
-            model_weight: combined.model_weight,
-        }
+        HorizonForecast { p50, p90, p99, source, model_weight: combined.model_weight }
     }
 }
 

@@ -11,8 +11,7 @@ fn specs(seed: f32, width: usize) -> Vec<NodeSpec> {
         left,
         right,
     };
-    let leaf =
-        |value: f32| NodeSpec::Leaf((0..width).map(|output| value + output as f32).collect());
+    let leaf = |value: f32| NodeSpec::Leaf((0..width).map(|output| value + output as f32).collect());
     vec![
         split(0, 0.5, true, 1, 2),
         split(1, seed, false, 3, 4),
@@ -58,13 +57,7 @@ fn a_leaf_that_is_not_a_number_is_refused() {
     let mut bytes = ensemble(&[1.0, 2.0]).to_bytes();
     let end = bytes.len();
     bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
-    assert!(matches!(
-        Ensemble::from_bytes(&bytes),
-        Err(EnsembleError::NotFinite {
-            what: "leaf value",
-            ..
-        })
-    ));
+    assert!(matches!(Ensemble::from_bytes(&bytes), Err(EnsembleError::NotFinite { what: "leaf value", .. })));
 }
 
 #[test]
@@ -74,10 +67,7 @@ fn a_tree_that_loops_is_refused() {
     if let NodeSpec::Split { left, .. } = &mut looped[1] {
         *left = 0;
     }
-    assert!(matches!(
-        ensemble.push_tree(0, &looped),
-        Err(EnsembleError::Structure { .. })
-    ));
+    assert!(matches!(ensemble.push_tree(0, &looped), Err(EnsembleError::Structure { .. })));
     assert_eq!(ensemble.nodes(), 0);
 }
 

@@ -1,0 +1,166 @@
+//! `berth-trainer forecast train`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use berth_models::artifact::{Bundle, Probe, Training};
+use berth_models::forecast::{ForecastModel, HORIZON_COUNT, HORIZONS_MS};
+
+use super::{data, output, write_bundle};
+use crate::cli::EXIT_DONE;
+use crate::evaluation::rows::{self, ROWS_MAX, ROWS_MIN, Rows};
+use crate::evaluation::summary::Evaluation;
+use crate::evaluation::{Split, TimedSeries, cpu, parse_duration_ms};
+use crate::learners::Learner;
+use crate::learners::hessboost::HessboostLearner;
+
+/// Arguments of `berth-trainer forecast train`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  berth-trainer forecast train --data logs/ --out model/
+  berth-trainer forecast train --data logs/ --out model/ --holdout 12h --report model/report.html --json")]
+pub struct Args {
+    /// Files of a known format, folders of them, or an ingested folder.
+    #[arg(long, value_name = "PATH", num_args = 1.., required = true)]
+    data: Vec<PathBuf>,
+    /// Directory the artifact is written to.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Length of the end of every series that is held out, such as 1d or 12h.
+    #[arg(long, value_name = "LENGTH", default_value = "1d", value_parser = parse_duration_ms)]
+    holdout: u64,
+    /// Leave out this much at the end of every series first: an earlier origin, for choosing settings.
+    #[arg(long, value_name = "LENGTH", default_value = "0d", value_parser = parse_duration_ms)]
+    skip: u64,
+    /// Seed of every draw.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Boosting rounds.
+    #[arg(long, default_value_t = HessboostLearner::default().rounds)]
+    rounds: usize,
+    /// Leaves of a tree.
+    #[arg(long, default_value_t = HessboostLearner::default().leaves)]
+    leaves: usize,
+    /// Shrinkage of a round.
+    #[arg(long, default_value_t = HessboostLearner::default().learning_rate)]
+    learning_rate: f64,
+    /// Threads; the model does not depend on their number.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Write a report with plots.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Print JSON for machines.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Run the command; returns the exit code.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let series = data::read(&args.data)?;
+    let split = Split { holdout_ms: args.holdout, skip_ms: args.skip };
+    let learner = HessboostLearner {
+        rounds: args.rounds,
+        leaves: args.leaves,
+        learning_rate: args.learning_rate,
+        seed: args.seed,
+        threads: args.threads,
+        ..HessboostLearner::default()
+    };
+    let trained = train(&series, &split, &learner, args.seed)?;
+    // Evaluated first, so that the figures are in the manifest; the report names the id of the weights.
+    let draft = trained.bundle(Default::default())?;
+    let evaluation = output::evaluate(&series, &split, &draft, args.report.as_deref())?;
+    write_bundle(&args.out, &trained.bundle(metrics(&evaluation))?)?;
+    eprintln!("artifact {} written to {}", draft.manifest().strategy_id, args.out.display());
+    output::print(&evaluation, args.json)?;
+    Ok(EXIT_DONE)
+}
+
+struct Trained {
+    model: ForecastModel,
+    probes: Vec<Probe>,
+    training: Training,
+}
+
+impl Trained {
+    fn bundle(&self, metrics: std::collections::BTreeMap<String, f64>) -> anyhow::Result<Bundle> {
+        let training = Training { metrics, ..self.training.clone() };
+        Bundle::new(self.model.clone(), self.probes.clone(), training).context("verifying the trained bundle")
+    }
+}
+
+fn train(series: &[TimedSeries], split: &Split, learner: &dyn Learner, seed: u64) -> anyhow::Result<Trained> {
+    let cpu_before = cpu::process_cpu_s();
+    let bar = output::progress("computing features", series.len());
+    let mut rows = rows::collect(series, split, seed, |done| bar.set_position(done as u64));
+    bar.finish_and_clear();
+    say_rows(&rows);
+    let trainable = rows.horizons.iter().filter(|set| set.len() >= ROWS_MIN).count();
+    ensure!(
+        trainable > 0,
+        "no horizon has {ROWS_MIN} rows before the held-out part; give more data or a shorter --holdout"
+    );
+    let bar = output::progress("growing trees", trainable * learner.rounds());
+    let mut ensembles: [Option<_>; HORIZON_COUNT] = Default::default();
+    let (mut probes, mut counts) = (Vec::new(), Vec::new());
+    for (horizon, horizon_ms) in HORIZONS_MS.into_iter().enumerate() {
+        let set = std::mem::take(&mut rows.horizons[horizon]);
+        if set.len() < ROWS_MIN {
+            continue;
+        }
+        counts.push(set.len() as u64);
+        let done_before = (counts.len() - 1) * learner.rounds();
+        let fitted = learner.fit(set, &|round| bar.set_position((done_before + round) as u64))?;
+        probes.extend(fitted.probes.iter().map(|(input, outputs)| Probe::new(horizon_ms, input, outputs)));
+        ensembles[horizon] = Some(fitted.ensemble);
+    }
+    bar.finish_and_clear();
+    let cut = |one: &TimedSeries| one.span(split).map_or(0, |span| span.cut_ms);
+    let training = Training {
+        learner: learner.describe(),
+        data_fingerprint: data::fingerprint(series, cut),
+        trained_until_ms: series.iter().map(cut).max().unwrap_or(0),
+        seed,
+        rows: counts,
+        train_cpu_s: cpu::process_cpu_s().zip(cpu_before).map(|(after, before)| after - before),
+        ..Training::default()
+    };
+    Ok(Trained { model: ForecastModel::new(ensembles)?, probes, training })
+}
+
+fn say_rows(rows: &Rows) {
+    let counts =
+        rows.horizons.iter().zip(HORIZONS_MS).map(|(set, ms)| format!("{} at {} s", set.len(), ms / 1_000));
+    eprintln!(
+        "rows: {} from {} samples; {} rows were not drawn (at most {ROWS_MAX} a horizon, one a minute of each series)",
+        counts.collect::<Vec<_>>().join(", "),
+        rows.samples,
+        rows.not_drawn
+    );
+    for (set, horizon_ms) in rows.horizons.iter().zip(HORIZONS_MS) {
+        if set.len() < ROWS_MIN {
+            eprintln!(
+                "{} s is not trained: it has {} rows with truth, needed are {ROWS_MIN}; it will be interpolated",
+                horizon_ms / 1_000,
+                set.len()
+            );
+        }
+    }
+}
+
+/// The headline figures, as the manifest keeps them.
+fn metrics(evaluation: &Evaluation) -> std::collections::BTreeMap<String, f64> {
+    let of_set = |set: &crate::evaluation::summary::Figures| {
+        let name = set.name.clone();
+        let named = [
+            ("ratio_day_ago_mean", set.ratio_day_ago_mean),
+            ("ratio_day_ago_median", set.ratio_day_ago_median),
+            ("ratio_best_naive_mean", set.ratio_best_naive_mean),
+            ("ratio_best_naive_worst", set.ratio_best_naive_worst),
+            ("coverage_p90", set.coverage_p90),
+        ];
+        named.into_iter().filter_map(move |(figure, value)| Some((format!("{name}.{figure}"), value?)))
+    };
+    evaluation.sets.iter().flat_map(of_set).collect()
+}

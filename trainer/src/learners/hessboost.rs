@@ -1,0 +1,163 @@
+//! Gradient-boosted trees by `hessboost`: one model a horizon, shared trees for all quantiles.
+
+use std::ops::ControlFlow;
+
+use anyhow::Context;
+use berth_models::forecast::ensemble::{Ensemble, NodeSpec};
+use berth_models::forecast::{FEATURE_COUNT, QUANTILES};
+use hessboost::config::{GrowPolicy, LeafEstimation, MultiStrategy, TrainingParams, TreeMethod};
+use hessboost::data::DMatrix;
+use hessboost::model::BoostedModel;
+use hessboost::objective::{Objective, Quantiles};
+use hessboost::training::Trainer;
+use hessboost::tree::RegTree;
+
+use super::{Fitted, Learner, PROBES, TrainingSet};
+
+/// Settings, chosen on days before the held-out one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HessboostLearner {
+    /// Boosting rounds.
+    pub rounds: usize,
+    /// Leaves of a tree, grown best first.
+    pub leaves: usize,
+    /// Shrinkage of a round.
+    pub learning_rate: f64,
+    /// Share of the rows a round's structure is chosen on.
+    pub row_share: f64,
+    /// Share of the features a tree may use.
+    pub feature_share: f64,
+    /// Smallest sum of curvature in a leaf.
+    pub leaf_weight_min: f64,
+    /// Whether one tree serves all quantiles.
+    pub shared_trees: bool,
+    /// Seed of the row and feature draws.
+    pub seed: u64,
+    /// Threads; the model does not depend on their number.
+    pub threads: usize,
+}
+
+impl Default for HessboostLearner {
+    fn default() -> Self {
+        Self {
+            rounds: 120,
+            leaves: 63,
+            learning_rate: 0.07,
+            row_share: 0.7,
+            feature_share: 0.5,
+            leaf_weight_min: 100.0,
+            shared_trees: true,
+            seed: 0,
+            threads: 1,
+        }
+    }
+}
+
+impl HessboostLearner {
+    fn params(&self) -> anyhow::Result<TrainingParams> {
+        let strategy =
+            if self.shared_trees { MultiStrategy::MultiOutputTree } else { MultiStrategy::OneOutputPerTree };
+        TrainingParams::builder()
+            .objective(Objective::Quantile(Quantiles::new(QUANTILES)?))
+            .leaf_estimation(LeafEstimation::Exact)
+            .tree_method(TreeMethod::Hist)
+            .grow_policy(GrowPolicy::LossGuide)
+            .multi_strategy(strategy)
+            .unlimited_depth()
+            .max_leaves(self.leaves)
+            .eta(self.learning_rate)
+            .subsample(self.row_share)
+            .colsample_bytree(self.feature_share)
+            .min_child_weight(self.leaf_weight_min)
+            .seed(self.seed)
+            .nthread(self.threads)
+            .build()
+            .context("settings of the learner")
+    }
+}
+
+impl Learner for HessboostLearner {
+    fn describe(&self) -> String {
+        format!(
+            "hessboost 0.4.6: {} rounds, {} leaves, learning rate {}, rows {}, features {}, leaf weight {}, {}",
+            self.rounds,
+            self.leaves,
+            self.learning_rate,
+            self.row_share,
+            self.feature_share,
+            self.leaf_weight_min,
+            if self.shared_trees { "one tree for all quantiles" } else { "one tree a quantile" },
+        )
+    }
+
+    fn fit(&self, rows: TrainingSet, progress: &(dyn Fn(usize) + Sync)) -> anyhow::Result<Fitted> {
+        let count = rows.len();
+        let inputs = probe_inputs(&rows);
+        let matrix =
+            DMatrix::from_dense_vec(rows.values, count, FEATURE_COUNT)?.with_labels(&rows.targets)?;
+        let params = self.params()?;
+        let trained = Trainer::new(&params, &matrix, self.rounds)
+            .on_round(|round| {
+                progress(round.iteration() + 1);
+                ControlFlow::Continue(())
+            })
+            .train()
+            .context("fitting the trees")?;
+        let ensemble = export(&trained.model)?;
+        let probes = inputs
+            .into_iter()
+            .map(|input| {
+                let mut outputs = vec![0.0; QUANTILES.len()];
+                trained.model.predict_row_into(&input, .., &mut outputs)?;
+                Ok((input, outputs))
+            })
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Fitted { ensemble, probes })
+    }
+
+    fn rounds(&self) -> usize {
+        self.rounds
+    }
+}
+
+/// Rows from all over the training set, with every third feature taken out of every other one, and an empty row.
+fn probe_inputs(rows: &TrainingSet) -> Vec<Vec<f32>> {
+    let step = (rows.len() / PROBES).max(1);
+    let mut inputs: Vec<Vec<f32>> =
+        (0..rows.len()).step_by(step).take(PROBES - 1).map(|index| rows.row(index).to_vec()).collect();
+    for (index, input) in inputs.iter_mut().enumerate().filter(|(index, _)| index % 2 == 1) {
+        input.iter_mut().skip(index % 3).step_by(3).for_each(|value| *value = f32::NAN);
+    }
+    inputs.push(vec![f32::NAN; FEATURE_COUNT]);
+    inputs
+}
+
+/// Copy a fitted model into the flat form that the server evaluates.
+fn export(model: &BoostedModel) -> anyhow::Result<Ensemble> {
+    let width = if model.has_vector_leaves() { model.n_outputs() } else { 1 };
+    let mut ensemble = Ensemble::new(model.n_features(), model.base_scores().to_vec(), width)?;
+    for ((tree, outputs), weight) in model.trees().iter().zip(model.tree_outputs()).zip(model.tree_weights())
+    {
+        ensemble.push_tree(outputs.start, &nodes_of(tree, weight))?;
+    }
+    Ok(ensemble)
+}
+
+fn nodes_of(tree: &RegTree, weight: f32) -> Vec<NodeSpec> {
+    let nodes = tree.nodes().iter().enumerate();
+    nodes
+        .map(|(index, node)| {
+            if node.is_leaf() {
+                NodeSpec::Leaf(tree.leaf_vector(index).iter().map(|value| weight * value).collect())
+            } else {
+                NodeSpec::Split {
+                    feature: node.split_feature as usize,
+                    threshold: node.split_cond,
+                    default_left: node.default_left,
+                    left: node.left as usize,
+                    right: node.right as usize,
+                }
+            }
+        })
+        .collect()
+}
