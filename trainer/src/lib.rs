@@ -3,6 +3,7 @@
 pub mod artifact_folder;
 pub mod cli;
 pub mod commands;
+pub mod demo;
 pub mod evaluation;
 pub mod learners;
 pub mod report;

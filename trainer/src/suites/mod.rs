@@ -2,6 +2,7 @@
 //! strategies are tuned; its hash says so.
 
 pub mod bootstrap;
+pub mod fleet;
 mod published;
 
 use anyhow::bail;
