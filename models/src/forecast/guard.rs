@@ -11,12 +11,14 @@ use super::{QUANTILE_COUNT, QUANTILES};
 
 /// Predictions waiting for their truth, at most, per horizon; denser ones are forecast but not scored.
 pub const PENDING_KEPT: usize = 12;
-/// Time constant of the fast error: a level shift is seen within minutes.
-const FAST_MS: f64 = 20.0 * 60_000.0;
-/// Time constant of the slow error: a forecaster that was good for hours is not thrown out for one bad minute.
+/// Time constant of the error that decides: long enough to be sure, short enough to see a level shift within minutes.
+const RECENT_MS: f64 = 3_600_000.0;
+/// Time constant of the error that is a feature and the unit of the spread.
 const SLOW_MS: f64 = 6.0 * 3_600_000.0;
 /// How sharply a lower error is preferred: weights go with error to the power −`SHARPNESS`.
 const SHARPNESS: f64 = 8.0;
+/// The model's error counts as this share of it: a trained model is given the benefit of the doubt.
+const MODEL_CREDIT: f64 = 0.9;
 /// A naive forecast's quantiles above its median, in units of its mean absolute error: those of a Laplace law.
 const NAIVE_SPREAD: [f64; QUANTILE_COUNT] = [0.0, 1.61, 3.91];
 /// Step of the conformal shift at one miss, in units of the running error.
@@ -24,34 +26,22 @@ const SHIFT_STEP: f64 = 0.05;
 /// The conformal shift stays within this many running errors.
 const SHIFT_MAX: f64 = 6.0;
 
-/// An exponentially decayed mean absolute error at two time constants.
+/// An exponentially decayed mean of absolute errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-struct Error {
-    fast_sum: f64,
-    fast_weight: f64,
-    slow_sum: f64,
-    slow_weight: f64,
+struct Decayed {
+    sum: f64,
+    weight: f64,
 }
 
-impl Error {
-    fn add(&mut self, error: f64, fast_keep: f64, slow_keep: f64) {
-        self.fast_sum = self.fast_sum * fast_keep + error;
-        self.fast_weight = self.fast_weight * fast_keep + 1.0;
-        self.slow_sum = self.slow_sum * slow_keep + error;
-        self.slow_weight = self.slow_weight * slow_keep + 1.0;
+impl Decayed {
+    fn add(&mut self, error: f64, keep: f64) {
+        self.sum = self.sum * keep + error;
+        self.weight = self.weight * keep + 1.0;
     }
 
     /// NaN before anything was scored.
-    fn fast(&self) -> f64 {
-        self.fast_sum / self.fast_weight
-    }
-
-    fn slow(&self) -> f64 {
-        self.slow_sum / self.slow_weight
-    }
-
-    fn judged(&self) -> f64 {
-        0.5 * (self.fast() + self.slow())
+    fn mean(&self) -> f64 {
+        self.sum / self.weight
     }
 }
 
@@ -71,9 +61,12 @@ struct Pending {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Guard {
     pending: VecDeque<Pending>,
-    naive: [Error; NAIVE_COUNT],
-    model: Error,
-    given: Error,
+    /// Recent errors of the naive forecasts, over the same forecasts as the model's.
+    naive: [Decayed; NAIVE_COUNT],
+    naive_slow: [Decayed; NAIVE_COUNT],
+    /// Recent error of the model.
+    model: Decayed,
+    given: Decayed,
     pub(super) adaptive: Adaptive,
     scored_ms: u64,
     /// Added to the upper quantiles (0.9 and 0.99).
@@ -101,15 +94,15 @@ pub(super) struct Candidates {
 impl Guard {
     /// Mean absolute errors of the naive forecasts over the last hours; NaN before any was scored.
     pub(super) fn naive_errors(&self) -> [f64; NAIVE_COUNT] {
-        self.naive.map(|error| error.slow())
+        self.naive_slow.map(|error| error.mean())
     }
 
     /// The naive forecast that has been best, among those that have a value now.
     fn best_naive(&self, values: &[f64; NAIVE_COUNT]) -> usize {
         let mut best = NaiveKind::Persistence as usize;
         for index in 0..NAIVE_COUNT {
-            let error = self.naive[index].judged();
-            let better = error < self.naive[best].judged() || self.naive[best].judged().is_nan();
+            let error = self.naive[index].mean();
+            let better = error < self.naive[best].mean() || self.naive[best].mean().is_nan();
             if values[index].is_finite() && !error.is_nan() && better {
                 best = index;
             }
@@ -120,13 +113,13 @@ impl Guard {
     /// Weigh the model against the best naive forecast by their recent errors.
     pub(super) fn combine(&self, candidates: &Candidates) -> Combined {
         let naive = self.best_naive(&candidates.naive);
-        let naive_error = self.naive[naive].judged();
+        let naive_error = self.naive[naive].mean();
         let spread = if naive_error.is_nan() { 0.0 } else { naive_error };
         let value = candidates.naive[naive];
         let mut quantiles = NAIVE_SPREAD.map(|width| value + width * spread);
         let mut model_weight = 0.0;
         if let Some(model) = candidates.model {
-            model_weight = weight_of(self.model.judged(), naive_error);
+            model_weight = weight_of(self.model.mean(), naive_error);
             for (quantile, model) in quantiles.iter_mut().zip(model) {
                 *quantile += model_weight * (model - *quantile);
             }
@@ -194,28 +187,36 @@ impl Guard {
     }
 
     fn learn(&mut self, pending: &Pending, truth: f64) {
-        let elapsed = if self.scored_ms == 0 { 0 } else { pending.target_ms.saturating_sub(self.scored_ms) };
+        let elapsed_ms = if self.scored_ms == 0 { 0 } else { pending.target_ms.saturating_sub(self.scored_ms) };
         self.scored_ms = pending.target_ms;
-        let fast_keep = libm::exp(-(elapsed as f64) / FAST_MS);
-        let slow_keep = libm::exp(-(elapsed as f64) / SLOW_MS);
+        let keep = libm::exp(-(elapsed_ms as f64) / RECENT_MS);
+        let keep_slow = libm::exp(-(elapsed_ms as f64) / SLOW_MS);
         let truth = truth - pending.current;
-        for (error, value) in self.naive.iter_mut().zip(pending.naive) {
-            if let Some(value) = value {
-                error.add((truth - f64::from(value)).abs(), fast_keep, slow_keep);
-            }
+        match pending.model {
+            // A new model is compared from its first forecast on: errors of another hour would be no match.
+            Some(_) if self.model.weight == 0.0 => self.naive = Default::default(),
+            Some(_) => {}
+            None => self.model = Decayed::default(),
         }
         if let Some(value) = pending.model {
-            self.model.add((truth - f64::from(value)).abs(), fast_keep, slow_keep);
+            self.model.add((truth - f64::from(value)).abs(), keep);
+        }
+        for (index, value) in pending.naive.iter().enumerate() {
+            if let Some(value) = value {
+                let error = (truth - f64::from(*value)).abs();
+                self.naive[index].add(error, keep);
+                self.naive_slow[index].add(error, keep_slow);
+            }
         }
         self.adaptive.learn(&pending.regressors, truth / pending.scale);
-        self.given.add((truth - f64::from(pending.given[0])).abs(), fast_keep, slow_keep);
+        self.given.add((truth - f64::from(pending.given[0])).abs(), keep_slow);
         self.learn_shift(pending, truth);
     }
 
     /// Move each upper quantile up after a miss and down after a hit, in the proportion that is still when its
     /// coverage is right.
     fn learn_shift(&mut self, pending: &Pending, truth: f64) {
-        let unit = self.given.slow();
+        let unit = self.given.mean();
         for index in 1..QUANTILE_COUNT {
             let missed = truth > f64::from(pending.given[index]);
             let step = if missed { QUANTILES[index] } else { QUANTILES[index] - 1.0 };
@@ -233,5 +234,5 @@ fn weight_of(model: f64, naive: f64) -> f64 {
     if model <= 0.0 {
         return 1.0;
     }
-    1.0 / (1.0 + libm::pow(model / naive.max(f64::MIN_POSITIVE), SHARPNESS))
+    1.0 / (1.0 + libm::pow(MODEL_CREDIT * model / naive.max(f64::MIN_POSITIVE), SHARPNESS))
 }
