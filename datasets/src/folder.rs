@@ -6,13 +6,14 @@ use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use polars::prelude::{DataFrame, PolarsResult};
 use serde::{Deserialize, Serialize};
 
 use crate::adapters::NAMED_SETS;
 use crate::rows::FleetData;
 use crate::samples::{METRIC_FIELDS, Measure, RawFile};
 use crate::tables::{self, TableWriter};
-use crate::{DatasetError, QualityReport, Table};
+use crate::{DatasetError, QualityReport, RejectReason, Table};
 
 /// The version of the folder's layout that this code writes, and the only one it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -162,21 +163,32 @@ pub fn write_folder(
     Ok(manifest)
 }
 
-/// Make a folder ready to be written: it must be new, empty, or an ingested one, whose manifest goes first.
-pub(crate) fn prepare(folder: &Path) -> Result<(), DatasetError> {
-    std::fs::create_dir_all(folder).map_err(DatasetError::io(folder))?;
-    if is_ingested(folder) {
-        let path = folder.join(MANIFEST);
-        return std::fs::remove_file(&path).map_err(DatasetError::io(&path));
+/// Check that a folder may be written: it must be new, empty, or hold nothing but tables of ours (whole, or
+/// left by a write that was cut short).
+pub(crate) fn check_free(folder: &Path) -> Result<(), DatasetError> {
+    if !folder.exists() {
+        return Ok(());
     }
-    let mut entries = std::fs::read_dir(folder).map_err(DatasetError::io(folder))?;
-    if entries.next().is_some() {
-        return Err(DatasetError::malformed(
-            folder,
-            "isn't empty and holds no tables of ours; name a new folder",
-        ));
+    let tables = Table::ALL.map(|table| table_path(folder, table));
+    for entry in std::fs::read_dir(folder).map_err(DatasetError::io(folder))? {
+        let path = entry.map_err(DatasetError::io(folder))?.path();
+        let is_ours = [MANIFEST, QUALITY, REJECTED].iter().any(|name| path == folder.join(name));
+        if !is_ours && !tables.contains(&path) {
+            let message = format!("holds {}, which is no table of ours; name a new folder", path.display());
+            return Err(DatasetError::malformed(folder, message));
+        }
     }
     Ok(())
+}
+
+/// Make a folder ready to be written; a manifest goes first, so that half-written tables are never taken for whole.
+pub(crate) fn prepare(folder: &Path) -> Result<(), DatasetError> {
+    check_free(folder)?;
+    std::fs::create_dir_all(folder).map_err(DatasetError::io(folder))?;
+    match std::fs::remove_file(folder.join(MANIFEST)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(DatasetError::io(folder)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Write the report and the side file, and last the manifest, which makes the folder whole.
@@ -215,32 +227,44 @@ pub(crate) fn read_raw_whole(folder: &Path) -> Result<RawFile, DatasetError> {
 pub(crate) fn read_raw(folder: &Path) -> Result<RawFile, DatasetError> {
     let manifest = Manifest::read(folder)?;
     let wrap = DatasetError::table(folder);
-    let measures = METRIC_FIELDS.map(Measure::of_table).to_vec();
-    let mut raw = RawFile::new(folder, "ingested", &manifest.set, measures);
     let frame = tables::read_table(&table_path(folder, Table::BoxMetrics), None, &["box_id", "at_ms"])?;
+    let mut raw = raw_of(folder, &manifest.set, &frame).map_err(&wrap)?;
+    drop(frame);
+    let boxes = tables::read_table(&table_path(folder, Table::Boxes), None, &["box_id"])?;
+    raw.box_rows = tables::boxes_rows(&boxes).map_err(&wrap)?;
+    adopt_capacities(&mut raw);
+    raw.tidy();
+    Ok(raw)
+}
+
+/// The samples of a frame, with the measures of which it has any.
+fn raw_of(folder: &Path, set: &str, frame: &DataFrame) -> PolarsResult<RawFile> {
+    let mut measures = Vec::new();
+    let mut columns = Vec::new();
+    for name in METRIC_FIELDS {
+        let column = frame.column(name)?;
+        if column.null_count() < column.len() {
+            measures.push(Measure::of_table(name));
+            columns.push(column.f64()?.iter());
+        }
+    }
+    let mut values = vec![f64::NAN; measures.len()];
+    let mut raw = RawFile::new(folder, "ingested", set, measures);
     raw.quality.rows_read = frame.height() as u64;
-    let columns = METRIC_FIELDS.iter().map(|name| frame.column(name).and_then(|column| column.f64()));
-    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(&wrap)?;
-    let mut columns: Vec<_> = columns.iter().map(|column| column.iter()).collect();
-    let stamps = tables::read_whole(&frame, "at_ms").map_err(&wrap)?;
-    let boxes = frame.column("box_id").and_then(|column| column.str()).map_err(&wrap)?;
-    let mut values = [f64::NAN; METRIC_FIELDS.len()];
-    for (row, (at_ms, box_id)) in stamps.into_iter().zip(boxes.iter()).enumerate() {
+    let stamps = frame.column("at_ms")?.i64()?;
+    let boxes = frame.column("box_id")?.str()?;
+    for (row, (at_ms, box_id)) in stamps.iter().zip(boxes.iter()).enumerate() {
         for (value, column) in values.iter_mut().zip(&mut columns) {
             *value = column.next().flatten().unwrap_or(f64::NAN);
         }
         let pushed = match (box_id, at_ms) {
             (Some(box_id), Some(at_ms)) => raw.push(box_id, at_ms, &values),
-            _ => Err(crate::RejectReason::MissingField),
+            _ => Err(RejectReason::MissingField),
         };
         if let Err(reason) = pushed {
             raw.reject(row as u64 + 1, reason, "box_metrics");
         }
     }
-    let boxes = tables::read_table(&table_path(folder, Table::Boxes), None, &["box_id"])?;
-    raw.box_rows = tables::boxes_rows(&boxes).map_err(&wrap)?;
-    adopt_capacities(&mut raw);
-    raw.tidy();
     Ok(raw)
 }
 

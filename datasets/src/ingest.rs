@@ -55,6 +55,7 @@ pub fn ingest(
     if let Some(step_ms) = resample_ms.filter(|step_ms| *step_ms <= 0) {
         return Err(DatasetError::Usage(format!("the resampling step is {step_ms} ms; allowed: 1 and more")));
     }
+    folder::check_free(out)?;
     let mut report = QualityReport::default();
     let mut gathered = Gathered::default();
     read_each(paths, options, folder::read_raw_whole, &mut report, |raw| {

@@ -40,7 +40,8 @@ pub struct Args {
 /// # Errors
 /// When the folder can't be written.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let config = GeneratorConfig { seed: args.seed, days: args.days, boxes: args.boxes, ..GeneratorConfig::default() };
+    let config =
+        GeneratorConfig { seed: args.seed, days: args.days, boxes: args.boxes, ..GeneratorConfig::default() };
     let bar = progress_bar("placing balls")?;
     let generated = generate(&config, &mut |done, total| {
         bar.set_length(total);
@@ -84,8 +85,11 @@ struct Summary {
 
 impl Summary {
     fn of(data: &FleetData) -> Self {
-        let capacity: std::collections::BTreeMap<&str, f64> =
-            data.boxes.iter().map(|row| (row.box_id.as_str(), row.capacity_cpu_cores.unwrap_or(1.0))).collect();
+        let capacity: std::collections::BTreeMap<&str, f64> = data
+            .boxes
+            .iter()
+            .map(|row| (row.box_id.as_str(), row.capacity_cpu_cores.unwrap_or(1.0)))
+            .collect();
         let cores = |box_id: &str| capacity.get(box_id).copied().unwrap_or(1.0);
         let mut shares: Vec<f64> =
             data.metrics.iter().map(|row| row.cpu_cores.unwrap_or(0.0) / cores(&row.box_id)).collect();

@@ -14,9 +14,10 @@ const EXAMPLES: &str = "Examples:
   berth-trainer ingest --data balls.ndjson --out tables --mapping balls.json
   berth-trainer ingest --data range.json --out tables --map instance=box_id --map value=cpu_cores --resample 60
 
-A column is named as in the header, by its number where there is no header, by a dotted path in NDJSON, or by a
-label in Prometheus data. Settings: :table=boxes|box_metrics|balls|outcomes :time_unit=s|ms|us|ns
-:separator=CHAR|tab :header=true|false. A file whose columns carry the tables' own names needs no mapping.
+A column is named as in the header, by its number where there is no header, by a dotted path in NDJSON, \
+or by a label in Prometheus data. Settings: :table=boxes|box_metrics|balls|outcomes \
+:time_unit=s|ms|us|ns :separator=CHAR|tab :header=true|false. A file whose columns carry the tables' own \
+names needs no mapping.
 
 Exit codes: 0 done, 1 failed, 2 bad usage.";
 
@@ -52,7 +53,8 @@ pub struct Args {
 /// # Errors
 /// When nothing usable was read or the folder can't be written.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {pos} files {wide_msg}")?);
+    let bar = ProgressBar::new_spinner()
+        .with_style(ProgressStyle::with_template("{spinner} {pos} files {wide_msg}")?);
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
     let result = read_options(&args).and_then(|options| {
         let step_ms = args.resample.map(|seconds| i64::from(seconds) * 1000);
