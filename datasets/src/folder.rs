@@ -226,34 +226,28 @@ pub(crate) fn read_raw_whole(folder: &Path) -> Result<RawFile, DatasetError> {
 /// The samples of an ingested folder, as series want them.
 pub(crate) fn read_raw(folder: &Path) -> Result<RawFile, DatasetError> {
     let manifest = Manifest::read(folder)?;
-    let wrap = DatasetError::table(folder);
-    let frame = tables::read_table(&table_path(folder, Table::BoxMetrics), None, &["box_id", "at_ms"])?;
-    let mut raw = raw_of(folder, &manifest.set, &frame).map_err(&wrap)?;
-    drop(frame);
+    let path = table_path(folder, Table::BoxMetrics);
+    let measured = tables::measured_columns(&path, &METRIC_FIELDS)?;
+    let measures = measured.iter().map(|name| Measure::of_table(name)).collect();
+    let mut raw = RawFile::new(folder, "ingested", &manifest.set, measures);
+    let columns = [["at_ms", "box_id"].as_slice(), &measured].concat();
+    tables::for_each_group(&path, &columns, |frame| push_frame(&mut raw, frame, &measured))?;
     let boxes = tables::read_table(&table_path(folder, Table::Boxes), None, &["box_id"])?;
-    raw.box_rows = tables::boxes_rows(&boxes).map_err(&wrap)?;
+    raw.box_rows = tables::boxes_rows(&boxes).map_err(DatasetError::table(folder))?;
     adopt_capacities(&mut raw);
     raw.tidy();
     Ok(raw)
 }
 
-/// The samples of a frame, with the measures of which it has any.
-fn raw_of(folder: &Path, set: &str, frame: &DataFrame) -> PolarsResult<RawFile> {
-    let mut measures = Vec::new();
-    let mut columns = Vec::new();
-    for name in METRIC_FIELDS {
-        let column = frame.column(name)?;
-        if column.null_count() < column.len() {
-            measures.push(Measure::of_table(name));
-            columns.push(column.f64()?.iter());
-        }
-    }
-    let mut values = vec![f64::NAN; measures.len()];
-    let mut raw = RawFile::new(folder, "ingested", set, measures);
-    raw.quality.rows_read = frame.height() as u64;
+fn push_frame(raw: &mut RawFile, frame: &DataFrame, measured: &[&str]) -> PolarsResult<()> {
+    let columns = measured.iter().map(|name| frame.column(name)?.f64());
+    let columns = columns.collect::<PolarsResult<Vec<_>>>()?;
+    let mut columns: Vec<_> = columns.iter().map(|column| column.iter()).collect();
+    let mut values = vec![f64::NAN; measured.len()];
     let stamps = frame.column("at_ms")?.i64()?;
     let boxes = frame.column("box_id")?.str()?;
-    for (row, (at_ms, box_id)) in stamps.iter().zip(boxes.iter()).enumerate() {
+    for (at_ms, box_id) in stamps.iter().zip(boxes.iter()) {
+        raw.quality.rows_read += 1;
         for (value, column) in values.iter_mut().zip(&mut columns) {
             *value = column.next().flatten().unwrap_or(f64::NAN);
         }
@@ -262,10 +256,10 @@ fn raw_of(folder: &Path, set: &str, frame: &DataFrame) -> PolarsResult<RawFile> 
             _ => Err(RejectReason::MissingField),
         };
         if let Err(reason) = pushed {
-            raw.reject(row as u64 + 1, reason, "box_metrics");
+            raw.reject(raw.quality.rows_read, reason, "box_metrics");
         }
     }
-    Ok(raw)
+    Ok(())
 }
 
 /// Give the samples of a box the capacities of its row.

@@ -231,17 +231,56 @@ impl TableWriter {
     }
 }
 
+/// Those of `columns` that hold any value.
+pub(crate) fn measured_columns(
+    path: &Path,
+    columns: &[&'static str],
+) -> Result<Vec<&'static str>, DatasetError> {
+    let counts: Vec<Expr> = columns.iter().map(|name| col(*name).count().cast(DataType::Int64)).collect();
+    let counted = scan(path)?.select(counts).collect().map_err(DatasetError::table(path))?;
+    let has_any = |name: &&&'static str| {
+        read_whole(&counted, name).is_ok_and(|count| count.first().is_some_and(|count| *count > Some(0)))
+    };
+    Ok(columns.iter().filter(has_any).copied().collect())
+}
+
+/// Hand a table's columns to `take`, some row groups' rows at a time, so that a long table never lies in memory
+/// as a whole.
+pub(crate) fn for_each_group(
+    path: &Path,
+    columns: &[&str],
+    mut take: impl FnMut(&DataFrame) -> PolarsResult<()>,
+) -> Result<(), DatasetError> {
+    let table = DatasetError::table(path);
+    let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
+    let mut offset = 0;
+    loop {
+        let file = File::open(path).map_err(DatasetError::io(path))?;
+        let reader = ParquetReader::new(file).with_columns(Some(columns.clone()));
+        let frame = reader.with_slice(Some((offset, GROUP_ROWS))).finish().map_err(&table)?;
+        if frame.height() == 0 {
+            return Ok(());
+        }
+        take(&frame).map_err(&table)?;
+        offset += frame.height();
+    }
+}
+
+fn scan(path: &Path) -> Result<LazyFrame, DatasetError> {
+    let table = DatasetError::table(path);
+    std::fs::metadata(path).map_err(DatasetError::io(path))?;
+    let source = PlRefPath::try_from_path(path).map_err(&table)?;
+    let options = ScanArgsParquet { glob: false, ..ScanArgsParquet::default() };
+    LazyFrame::scan_parquet(source, options).map_err(&table)
+}
+
 /// Read a table, only rows whose `time` column lies in `range_ms`, sorted by `order`.
 pub(crate) fn read_table(
     path: &Path,
     range_ms: Option<(&str, std::ops::Range<i64>)>,
     order: &[&str],
 ) -> Result<DataFrame, DatasetError> {
-    let table = DatasetError::table(path);
-    std::fs::metadata(path).map_err(DatasetError::io(path))?;
-    let source = PlRefPath::try_from_path(path).map_err(&table)?;
-    let options = ScanArgsParquet { glob: false, ..ScanArgsParquet::default() };
-    let mut lazy = LazyFrame::scan_parquet(source, options).map_err(&table)?;
+    let mut lazy = scan(path)?;
     if let Some((time, range)) = range_ms {
         lazy = lazy.filter(col(time).gt_eq(lit(range.start)).and(col(time).lt(lit(range.end))));
     }
@@ -249,7 +288,7 @@ pub(crate) fn read_table(
         let names: Vec<PlSmallStr> = order.iter().map(|name| (*name).into()).collect();
         lazy = lazy.sort(names, SortMultipleOptions::default().with_maintain_order(true));
     }
-    lazy.collect().map_err(&table)
+    lazy.collect().map_err(DatasetError::table(path))
 }
 
 /// Keep the last row of each `key`, sort by `order`; returns the frame and how many rows were folded.

@@ -1,4 +1,4 @@
-//! Parquet with mapped columns, one row group's rows at a time.
+//! Parquet with mapped columns, some row groups' rows at a time.
 
 use std::path::Path;
 
@@ -6,10 +6,8 @@ use polars::prelude::*;
 
 use super::mapped::RowMaker;
 use crate::samples::RawFile;
+use crate::tables::for_each_group;
 use crate::{DatasetError, Mapping};
-
-/// Rows that are held as text at a time.
-const CHUNK_ROWS: usize = 65_536;
 
 pub(super) fn read(path: &Path, mapping: Option<&Mapping>) -> Result<RawFile, DatasetError> {
     let table = DatasetError::table(path);
@@ -25,27 +23,26 @@ pub(super) fn read(path: &Path, mapping: Option<&Mapping>) -> Result<RawFile, Da
         }
     }
     let mut raw = maker.raw_file(path, "parquet");
-    let frame = reader.with_columns(Some(maker.columns.clone())).finish().map_err(&table)?;
-    let rows = frame.height();
-    for offset in (0..rows).step_by(CHUNK_ROWS) {
-        let chunk = frame.slice(offset as i64, CHUNK_ROWS);
-        let texts = chunk_texts(&chunk, &maker.columns).map_err(&table)?;
-        for row in 0..chunk.height() {
+    let columns = maker.columns.clone();
+    let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+    for_each_group(path, &names, |frame| {
+        let texts = frame_texts(frame, &columns)?;
+        for row in 0..frame.height() {
             raw.quality.rows_read += 1;
             let cells: Vec<&str> = texts.iter().map(|column| column[row].as_str()).collect();
             if let Err(reason) = maker.accept(&mut raw, &cells) {
-                let detail = cells.join(",");
-                raw.reject((offset + row + 1) as u64, reason, &detail);
+                raw.reject(raw.quality.rows_read, reason, &cells.join(","));
             }
         }
-    }
+        Ok(())
+    })?;
     Ok(raw)
 }
 
 /// Cells as text; null is empty, times become epoch ms.
-fn chunk_texts(chunk: &DataFrame, columns: &[String]) -> PolarsResult<Vec<Vec<String>>> {
+fn frame_texts(frame: &DataFrame, columns: &[String]) -> PolarsResult<Vec<Vec<String>>> {
     let text = |name: &String| -> PolarsResult<Vec<String>> {
-        let column = chunk.column(name)?;
+        let column = frame.column(name)?;
         let column = match column.dtype() {
             DataType::Datetime(_, _) => {
                 column.cast(&DataType::Datetime(TimeUnit::Milliseconds, None))?.cast(&DataType::Int64)?
@@ -62,7 +59,7 @@ fn chunk_texts(chunk: &DataFrame, columns: &[String]) -> PolarsResult<Vec<Vec<St
                 other => other.to_string(),
             })
         };
-        (0..chunk.height()).map(cell).collect()
+        (0..frame.height()).map(cell).collect()
     };
     columns.iter().map(text).collect()
 }
