@@ -8,6 +8,7 @@ use crate::strategy::StrategyName;
 /// Everything about deciding that an operator may set. Times are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetConfig {
     /// Goes up by one with every change; every decision names it.
     pub version: u64,

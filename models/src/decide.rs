@@ -104,6 +104,7 @@ pub fn lease_ms(fleet: &Fleet, ball: &Ball) -> u64 {
 
 /// One box in an explanation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BoxExplanation {
     /// The box.
     pub box_id: Arc<str>,
@@ -119,6 +120,7 @@ pub struct BoxExplanation {
 
 /// What would happen to a ball, and why, for every box.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Explanation {
     /// The decision that would be taken.
     pub decision: Decision,

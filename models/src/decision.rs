@@ -13,6 +13,7 @@ pub const CANDIDATES_MAX: usize = 8;
 /// Which way a ball went to its strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Route {
     /// The configured primary strategy.
     Primary,
@@ -56,6 +57,7 @@ impl Route {
 /// Why a box was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Refusal {
     /// The box is down.
     Down,
@@ -122,16 +124,24 @@ impl Refusal {
 
 /// A ranked box with its score; lower is better.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Candidate {
     /// The box.
     pub box_id: Arc<str>,
     /// The strategy's own measure: load ÷ weight, milliseconds of work, or a draw.
+    #[serde(deserialize_with = "score")]
     pub score: f64,
+}
+
+/// JSON has no infinity and writes it as null; a score that is no number was the worst of all.
+fn score<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 /// What was decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Verdict {
     /// The ball has a place.
     Placed {
@@ -146,6 +156,7 @@ pub enum Verdict {
 
 /// One decision, complete enough to be explained and taken again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Decision {
     /// The ball as it came.
     pub ball: Arc<Ball>,

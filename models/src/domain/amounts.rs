@@ -69,7 +69,8 @@ impl Dimension {
 /// The JSON shape of amounts: public units, absent means zero.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct AmountsJson {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Amounts))]
+pub(crate) struct AmountsJson {
     #[serde(skip_serializing_if = "is_zero")]
     cpu_cores: f64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -162,7 +163,8 @@ impl From<Amounts> for AmountsJson {
 /// The JSON shape of a capacity: public units, absent means not limited by this dimension.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct CapacityJson {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Capacity))]
+pub(crate) struct CapacityJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_cores: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

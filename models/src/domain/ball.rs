@@ -10,6 +10,7 @@ use super::{Amounts, Invalid, check_identifier};
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Class {
     /// Always decided by the deterministic critical rule; may use the reserved headroom.
     Critical,
@@ -42,6 +43,7 @@ fn default_demand() -> Amounts {
 /// A ball, as its sender describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ball {
     /// Who owns the ball; with `ball_id` it is the key of idempotency.
     #[serde(default = "default_tenant")]
@@ -53,6 +55,7 @@ pub struct Ball {
     pub class: Class,
     /// What it takes from a box while it is there; one slot when not stated.
     #[serde(default = "default_demand")]
+    #[cfg_attr(feature = "openapi", schema(value_type = super::amounts::AmountsJson))]
     pub demand: Amounts,
     /// Service it needs, in milliseconds on a box of speed 1; `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,6 +170,7 @@ pub fn ball_key(tenant: &str, ball_id: &str) -> u128 {
 /// How a ball's stay ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Outcome {
     /// Whether the work succeeded.
     pub succeeded: bool,

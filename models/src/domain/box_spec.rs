@@ -16,6 +16,7 @@ pub const ENDPOINT_BYTES_MAX: usize = 2_048;
 /// Where a box is in its life, as the box itself reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Stage {
     /// Loading caches and connections: a tenth of its weight.
     #[default]
@@ -37,10 +38,12 @@ fn one() -> f64 {
 /// A box, as it registers itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BoxSpec {
     /// Identity; ties between boxes are broken by it.
     pub box_id: Arc<str>,
     /// What it offers.
+    #[cfg_attr(feature = "openapi", schema(value_type = super::amounts::CapacityJson))]
     pub capacity: Capacity,
     /// Where a client reaches it; the signed link points here.
     #[serde(default, skip_serializing_if = "Option::is_none")]

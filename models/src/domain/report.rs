@@ -18,6 +18,7 @@ pub const LIVE_LEASES_MAX: usize = 100_000;
 /// Measured use in public units; `None`: not measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Usage {
     /// Cores in use.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +95,7 @@ pub struct BoxReport {
 
 /// A field of a report that was set aside, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldIssue {
     /// Name of the field.
     pub field: &'static str,

@@ -86,7 +86,8 @@ fn measure(
         state.known[d] = false;
         return;
     };
-    let used = crate::domain::Dimension::ALL[d].to_base(used);
+    // Nonsense far above any capacity was set aside; this keeps every amount one that can be written.
+    let used = crate::domain::Dimension::ALL[d].to_base(used).min(crate::domain::amounts::AMOUNT_MAX);
     state.known[d] = true;
     state.background.0[d] = used.saturating_sub(covered.0[d]);
     let ratio = state.background.0[d] as f64 / capacity.max(1) as f64;

@@ -112,7 +112,8 @@ impl Life {
         }
         let warm_at_ms = self.registered_at_ms + min_warmup_time_ms;
         if self.reports_stage || self.stage != Stage::Warming {
-            return if at_ms < warm_at_ms {
+            // The grid may lie a little before the registration; without a warm-up time that holds nobody.
+            return if at_ms < warm_at_ms && min_warmup_time_ms > 0 {
                 (Stage::Warming, self.registered_at_ms)
             } else {
                 (self.stage, self.since_ms.max(warm_at_ms))

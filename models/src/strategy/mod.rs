@@ -20,6 +20,7 @@ pub use ranking::{Ranking, Scored, View};
 /// The strategies by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum StrategyName {
     /// Weighted uniform choice.
     Random,

@@ -1,0 +1,88 @@
+//! Reading an artifact bundle from a folder or from the ledger; the checks are `models`' own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use berth_models::artifact::{ArtifactError, Bundle, MANIFEST_FILE};
+use berth_models::forecast::ForecastModel;
+
+use crate::ledger::ArtifactFiles;
+
+/// Largest file of a bundle, in bytes.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// Why an artifact can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file can't be read.
+    #[error("{path}: {reason}; give the folder that `berth-trainer forecast train --out` wrote")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// The bundle is refused.
+    #[error("artifact {path} is refused: {source}")]
+    Refused {
+        /// The folder, or the artifact's id.
+        path: PathBuf,
+        /// Why.
+        source: ArtifactError,
+    },
+}
+
+/// A verified artifact, ready to be activated.
+#[derive(Clone)]
+pub struct Artifact {
+    /// Its id: equal weights have equal ids.
+    pub artifact_id: Arc<str>,
+    /// The model.
+    pub model: Arc<ForecastModel>,
+    /// Its files, for the ledger.
+    pub files: ArtifactFiles,
+}
+
+impl Artifact {
+    /// Read and verify the bundle in folder `path`.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn read(path: &Path) -> Result<Self, LoadError> {
+        let manifest = read_file(path, MANIFEST_FILE)?;
+        let names = Bundle::file_names(&manifest).map_err(|source| refused(path, source))?;
+        let mut files = ArtifactFiles::from([(MANIFEST_FILE.to_owned(), manifest)]);
+        for name in names {
+            let body = read_file(path, &name)?;
+            files.insert(name, body);
+        }
+        Self::verify(files).map_err(|source| refused(path, source))
+    }
+
+    /// Verify a bundle's files.
+    ///
+    /// # Errors
+    /// See [`ArtifactError`].
+    pub fn verify(files: ArtifactFiles) -> Result<Self, ArtifactError> {
+        let bundle = Bundle::from_files(&files)?;
+        let artifact_id = bundle.manifest().strategy_id.as_str().into();
+        Ok(Self { artifact_id, model: Arc::new(bundle.into_model()), files })
+    }
+}
+
+fn refused(path: &Path, source: ArtifactError) -> LoadError {
+    LoadError::Refused { path: path.to_owned(), source }
+}
+
+fn read_file(folder: &Path, name: &str) -> Result<Vec<u8>, LoadError> {
+    let path = folder.join(name);
+    let read = || -> std::io::Result<Vec<u8>> {
+        let length = std::fs::metadata(&path)?.len();
+        if length > FILE_BYTES_MAX {
+            let reason = format!("it has {length} bytes, a bundle's file has at most {FILE_BYTES_MAX}");
+            return Err(std::io::Error::other(reason));
+        }
+        std::fs::read(&path)
+    };
+    read().map_err(|error| LoadError::Read { reason: error.to_string(), path: path.clone() })
+}

@@ -1,0 +1,251 @@
+//! Boxes over HTTP: register, drain, report, look.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use berth_models::decision::Refusal;
+use berth_models::domain::{BoxReport, BoxSpec, Dimension, FieldIssue, Invalid, Stage, Usage};
+use berth_models::fleet::{BoxState, Fleet};
+use berth_models::forecast::SeriesForecast;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::App;
+use super::allocate::durable;
+use super::extract::{JsonBody, PathOf, QueryOf, json};
+use super::problem::{Problem, kinds};
+use crate::clock::wall_now_ms;
+use crate::sequencer::{Denied, Registered};
+use crate::warmup::HookAddress;
+
+/// Most boxes one list answers.
+pub const LIST_MAX: usize = 10_000;
+
+/// Register a box or change its specification; the same specification again changes nothing. `box_id` may be left
+/// out of the body, and must equal the path's when it is there.
+#[utoipa::path(put, path = "/v1/boxes/{box_id}", tag = "boxes", params(("box_id" = String, Path)),
+    request_body = BoxSpec, responses(
+    (status = 201, description = "Registered", body = BoxView),
+    (status = 200, description = "Updated or unchanged", body = BoxView),
+    (status = 400, description = "A value is not allowed", body = Problem),
+    (status = 429, description = "boxes_max is reached", body = Problem)))]
+pub async fn register(
+    State(app): State<Arc<App>>,
+    PathOf(box_id): PathOf<String>,
+    JsonBody(mut body): JsonBody<serde_json::Map<String, Value>>,
+) -> Result<Response, Problem> {
+    let given = body.entry("box_id").or_insert_with(|| Value::String(box_id.clone()));
+    if given.as_str() != Some(&box_id) {
+        return Err(Invalid::new("box_id", given.clone(), format!("{box_id:?}, as in the path")).into());
+    }
+    let spec: BoxSpec =
+        serde_json::from_value(Value::Object(body)).map_err(|error| Problem::malformed(&error))?;
+    let hook = match &spec.warmup_url {
+        None => None,
+        Some(url) => Some(HookAddress::parse(url).ok_or_else(|| {
+            Invalid::new(
+                "warmup_url",
+                url,
+                "http://host[:port][/path]; for https put a local proxy before it",
+            )
+        })?),
+    };
+    let (id, is_warming) = (spec.box_id.clone(), spec.stage == Stage::Warming);
+    let (registered, ticket) = app.sequencer.register(spec)?;
+    durable(ticket).await?;
+    if let Some(hook) = hook.filter(|_| is_warming && registered == Registered::Created) {
+        app.warmup.call(id, hook);
+    }
+    let status = if registered == Registered::Created { StatusCode::CREATED } else { StatusCode::OK };
+    view(&app, &box_id, status)
+}
+
+/// Drain a box: it keeps what it has and takes nothing new.
+#[utoipa::path(post, path = "/v1/boxes/{box_id}/drain", tag = "boxes", params(("box_id" = String, Path)), responses(
+    (status = 200, description = "Draining", body = BoxView), (status = 404, description = "No such box", body = Problem)))]
+pub async fn drain(State(app): State<Arc<App>>, PathOf(box_id): PathOf<String>) -> Result<Response, Problem> {
+    let ticket = app.sequencer.drain(&box_id)?;
+    durable(ticket).await?;
+    view(&app, &box_id, StatusCode::OK)
+}
+
+/// A box's report of itself. Give `sampled_at_ms` or `age_ms`; a report without either counts as sampled now.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Report {
+    /// When the window ended, in UTC epoch milliseconds by the box's clock. A retry with the same stamp is
+    /// recognised; a stamp in the future counts as now.
+    pub sampled_at_ms: Option<u64>,
+    /// How long ago the window ended, in milliseconds, for boxes without a clock to trust.
+    pub age_ms: Option<u64>,
+    /// Length of the window the use was averaged over, in milliseconds.
+    pub window_ms: u64,
+    /// Mean use over the window, everything the box did included; absent: not measured.
+    pub usage: Usage,
+    /// Highest lease id accepted at the sample: everything up to it is in `usage`.
+    pub last_accepted_lease_id: Option<u64>,
+    /// The lease ids live at the sample; more exact than the line above.
+    pub live_lease_ids: Option<Vec<u64>>,
+    /// The stage the box is in by its own word.
+    pub stage: Option<Stage>,
+    /// Share of the window's work that failed, 0 to 1.
+    pub error_rate: Option<f64>,
+    /// Work waiting on the box.
+    pub queue_length: Option<f64>,
+    /// 99th percentile of the window's latencies, in milliseconds.
+    pub latency_ms_p99: Option<f64>,
+}
+
+/// What became of a report.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReportAnswer {
+    /// Whether it was taken.
+    pub accepted: bool,
+    /// Why it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// Fields that were set aside as nonsense; they count as not measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<FieldIssue>,
+}
+
+/// Take a box's report. Reports may come twice and out of order: only one later than the last counts.
+#[utoipa::path(post, path = "/v1/boxes/{box_id}/report", tag = "boxes", params(("box_id" = String, Path)),
+    request_body = Report, responses(
+    (status = 200, description = "Taken, or not newer than the last one", body = ReportAnswer),
+    (status = 404, description = "No such box", body = Problem)))]
+pub async fn report(
+    State(app): State<Arc<App>>,
+    PathOf(box_id): PathOf<String>,
+    JsonBody(body): JsonBody<Report>,
+) -> Result<Response, Problem> {
+    let wall_ms = match (body.sampled_at_ms, body.age_ms) {
+        (Some(_), Some(age_ms)) => {
+            return Err(Invalid::new("age_ms", age_ms, "either sampled_at_ms or age_ms, not both").into());
+        }
+        (Some(sampled_at_ms), None) => sampled_at_ms,
+        (None, age_ms) => wall_now_ms().saturating_sub(age_ms.unwrap_or(0)),
+    };
+    let report = BoxReport {
+        box_id: box_id.into(),
+        sampled_at_ms: app.sequencer.clock().to_engine(wall_ms),
+        window_ms: body.window_ms,
+        usage: body.usage,
+        last_accepted_lease_id: body.last_accepted_lease_id,
+        live_lease_ids: body.live_lease_ids,
+        stage: body.stage,
+        error_rate: body.error_rate,
+        queue_length: body.queue_length,
+        latency_ms_p99: body.latency_ms_p99,
+    };
+    let (reported, ticket) = app.sequencer.report(report)?;
+    durable(ticket).await?;
+    let answer = ReportAnswer {
+        accepted: reported.is_accepted,
+        reason: (!reported.is_accepted).then_some("not_newer"),
+        set_aside: reported.set_aside,
+    };
+    Ok(json(StatusCode::OK, &answer))
+}
+
+/// A box as the fleet sees it. Loads are shares of the capacity; times are UTC epoch milliseconds by the scheduler's
+/// clock.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BoxView {
+    /// What it registered.
+    pub spec: Arc<BoxSpec>,
+    /// The stage by its own word.
+    pub stage: Stage,
+    /// Effective weight; 0 gets nothing.
+    pub weight: f64,
+    /// Why it takes nothing at present; absent: it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Refusal>,
+    /// Load now, background and live balls.
+    pub load: f64,
+    /// Highest load since registration.
+    pub load_peak: f64,
+    /// Load that Berth did not place there, now, by dimension.
+    pub background: BTreeMap<&'static str, f64>,
+    /// Live leases.
+    pub live_leases: usize,
+    /// When the last report was sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reported_at_ms: Option<u64>,
+    /// The forecasts of the background by dimension, with the weight the model has in each.
+    #[schema(value_type = Object)]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub forecasts: BTreeMap<&'static str, SeriesForecast>,
+}
+
+impl BoxView {
+    fn new(app: &App, state: &BoxState) -> Self {
+        let clock = app.sequencer.clock();
+        let measured = Dimension::ALL.into_iter().filter(|d| state.spec.capacity.0[*d as usize].is_some());
+        let forecast = |d: Dimension| {
+            let mut forecast = state.series()[d as usize].as_ref()?.forecast?;
+            forecast.at_ms = clock.to_wall(forecast.at_ms);
+            Some((d.name(), forecast))
+        };
+        Self {
+            spec: state.spec.clone(),
+            stage: state.stage(),
+            weight: state.weight(),
+            gate: state.gate(),
+            load: state.load(),
+            load_peak: state.peak_load(),
+            background: measured.map(|d| (d.name(), state.background_ratio()[d as usize])).collect(),
+            live_leases: state.live_count(),
+            reported_at_ms: state.last_report().map(|report| clock.to_wall(report.sampled_at_ms)),
+            forecasts: Dimension::ALL.into_iter().filter_map(forecast).collect(),
+        }
+    }
+}
+
+fn view(app: &App, box_id: &str, status: StatusCode) -> Result<Response, Problem> {
+    let view = app.sequencer.look(|fleet| fleet.get_box(box_id).map(|state| BoxView::new(app, state)));
+    let view = view.ok_or_else(|| Denied::UnknownBox(box_id.to_owned()))?;
+    Ok(json(status, &view))
+}
+
+/// One box.
+#[utoipa::path(get, path = "/v1/boxes/{box_id}", tag = "boxes", params(("box_id" = String, Path)), responses(
+    (status = 200, description = "The box", body = BoxView), (status = 404, description = "No such box", body = Problem)))]
+pub async fn get(State(app): State<Arc<App>>, PathOf(box_id): PathOf<String>) -> Result<Response, Problem> {
+    view(&app, &box_id, StatusCode::OK)
+}
+
+/// Which boxes to list.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    /// Only boxes after this id, for the next page.
+    pub after: Option<String>,
+    /// Most boxes, up to 10,000; 1,000 when absent.
+    pub limit: Option<usize>,
+}
+
+/// The boxes, sorted by id.
+#[utoipa::path(get, path = "/v1/boxes", tag = "boxes", params(ListQuery), responses(
+    (status = 200, description = "The boxes", body = Vec<BoxView>)))]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    QueryOf(query): QueryOf<ListQuery>,
+) -> Result<Response, Problem> {
+    let limit = query.limit.unwrap_or(1_000);
+    if !(1..=LIST_MAX).contains(&limit) {
+        return Err(Problem::new(kinds::INVALID, format!("limit = {limit} is not allowed: 1 to {LIST_MAX}")));
+    }
+    let look = |fleet: &Fleet| -> Vec<BoxView> {
+        let boxes = fleet.boxes();
+        let start =
+            query.after.as_deref().map_or(0, |after| boxes.partition_point(|b| &**b.box_id() <= after));
+        boxes[start..].iter().take(limit).map(|state| BoxView::new(&app, state)).collect()
+    };
+    Ok(json(StatusCode::OK, &app.sequencer.look(look)))
+}
