@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Number of regressors.
-pub const REGRESSOR_COUNT: usize = 12;
+pub const REGRESSOR_COUNT: usize = 16;
 /// Share of the past that is kept at an update: about a day and a half of minutes.
 const KEEP: f64 = 1.0 - 1.0 / 2_000.0;
 /// Variance of a weight before anything was learnt.

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::adaptive::{Adaptive, REGRESSOR_COUNT, Regressors};
 use super::history::{DAY_MINUTES, History, MINUTE_MS};
 use super::naive::{NAIVE_COUNT, NaiveKind};
+use super::week::DAYS;
 
 /// Version of the meaning of the features; a change of meaning without a change of names must raise it.
 const SCHEMA_VERSION: u32 = 1;
@@ -27,6 +28,16 @@ const DAY_AGO_OFFSETS: [i64; 11] = [-10, -5, -3, -2, -1, 0, 1, 2, 3, 5, 10];
 const PERIODS: [u64; 8] = [10, 15, 20, 30, 60, 120, 180, 720];
 /// Hours over which "the change at this minute of the hour" is averaged.
 const HOUR_PROFILES: [u64; 3] = [3, 8, 23];
+/// Features of the same time on other days, from five-minute means.
+const OTHER_DAYS: [&str; 7] = [
+    "two_days_ago",
+    "two_days_ago_level",
+    "week_ago_level",
+    "days_mean",
+    "days_level",
+    "days_change",
+    "days_count",
+];
 /// Features that describe the series and the target's place in the calendar.
 const CONTEXT: [&str; 9] = [
     "level_in_scale",
@@ -50,6 +61,7 @@ pub const FEATURE_COUNT: usize = CONTEXT.len()
     + 5
     + 2 * PERIODS.len()
     + HOUR_PROFILES.len()
+    + OTHER_DAYS.len()
     + 1
     + NAIVE_COUNT;
 /// What the adaptive forecaster sees, after a constant.
@@ -65,6 +77,10 @@ const REGRESSORS: [&str; REGRESSOR_COUNT - 1] = [
     "period_60m_change",
     "hour_profile_23h",
     "period_30m_change",
+    "days_change",
+    "days_level",
+    "week_ago_level",
+    "previous_sample",
 ];
 /// A regressor beyond this many scales counts as this.
 const REGRESSOR_MAX: f32 = 10.0;
@@ -91,6 +107,7 @@ pub fn feature_names() -> &'static [String] {
             names.push(format!("period_{period}m_change"));
         }
         names.extend(HOUR_PROFILES.iter().map(|hours| format!("hour_profile_{hours}h")));
+        names.extend(OTHER_DAYS.map(str::to_owned));
         names.push("adaptive_change".to_owned());
         names.extend(NaiveKind::ALL.iter().map(|kind| format!("recent_error_{}", kind.name())));
         names
@@ -126,13 +143,42 @@ pub(super) struct Windows {
     max: [f64; WINDOWS.len()],
     /// Mean of the quarter of an hour that ended a day before the newest minute.
     pub(super) day_ago_quarter: f64,
+    /// This time on the days before, the nearest first.
+    days: [DayPast; DAYS as usize],
+}
+
+/// What a day before says about now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct DayPast {
+    now: f64,
+    /// Over the quarter of an hour that ended at this time of that day.
+    quarter: f64,
+}
+
+impl DayPast {
+    fn new(history: &History, now_ms: u64, day: u64) -> Self {
+        let back = |before_ms: u64| match now_ms.checked_sub(day * DAY_MINUTES * MINUTE_MS + before_ms) {
+            Some(then_ms) => history.week().value(then_ms),
+            None => f64::NAN,
+        };
+        let thirds = [2, 7, 12].map(|minutes| back(minutes * MINUTE_MS));
+        Self { now: back(0), quarter: thirds.iter().sum::<f64>() / 3.0 }
+    }
 }
 
 impl Windows {
     /// One pass backward over the last day.
     pub(super) fn new(history: &History) -> Self {
         let nan = [f64::NAN; WINDOWS.len()];
-        let mut windows = Self { mean: nan, spread: nan, min: nan, max: nan, day_ago_quarter: f64::NAN };
+        let unknown = DayPast { now: f64::NAN, quarter: f64::NAN };
+        let mut windows = Self {
+            mean: nan,
+            spread: nan,
+            min: nan,
+            max: nan,
+            day_ago_quarter: f64::NAN,
+            days: [unknown; DAYS as usize],
+        };
         let Some(last) = history.last() else {
             return windows;
         };
@@ -162,6 +208,7 @@ impl Windows {
                 window += 1;
             }
         }
+        windows.days = std::array::from_fn(|index| DayPast::new(history, last.at_ms, index as u64 + 1));
         if let Some(day_ago) = newest.checked_sub(DAY_MINUTES) {
             windows.day_ago_quarter = history.mean(day_ago.saturating_sub(14), day_ago);
         }
@@ -233,6 +280,7 @@ pub(super) fn compute(source: &Source<'_>, horizon_ms: u64) -> Option<FeatureRow
     push_past(&mut row, source);
     push_day_ago(&mut row, source, target_minute);
     push_periods(&mut row, source, target_minute);
+    push_other_days(&mut row, source, last.at_ms + horizon_ms);
     let regressors = regressors(&row);
     row.push(source.adaptive.forecast(&regressors));
     for error in source.naive_errors {
@@ -240,6 +288,33 @@ pub(super) fn compute(source: &Source<'_>, horizon_ms: u64) -> Option<FeatureRow
     }
     debug_assert_eq!(row.length, FEATURE_COUNT);
     Some(FeatureRow { values: row.values, current: row.current, scale: row.scale, regressors })
+}
+
+fn push_other_days(row: &mut Row, source: &Source<'_>, target_ms: u64) {
+    let Source { history, windows, .. } = source;
+    let (mut value, mut level, mut change) =
+        ([f64::NAN; DAYS as usize], [f64::NAN; DAYS as usize], [f64::NAN; DAYS as usize]);
+    for (index, past) in windows.days.iter().enumerate() {
+        let back_ms = (index as u64 + 1) * DAY_MINUTES * MINUTE_MS;
+        if let Some(then_ms) = target_ms.checked_sub(back_ms) {
+            value[index] = history.week().value(then_ms);
+            level[index] = value[index] + windows.mean_quarter() - past.quarter;
+            change[index] = value[index] - past.now;
+        }
+    }
+    row.push_value(value[1]);
+    row.push_value(level[1]);
+    row.push_value(level[6]);
+    row.push_value(mean_known(&value));
+    row.push_value(mean_known(&level));
+    row.push_width(mean_known(&change));
+    row.push(level.iter().filter(|value| !value.is_nan()).count() as f64);
+}
+
+/// Mean of the values that are known; NaN when none is.
+fn mean_known(values: &[f64]) -> f64 {
+    let known = || values.iter().filter(|value| !value.is_nan());
+    known().sum::<f64>() / known().count() as f64
 }
 
 fn regressors(row: &Row) -> Regressors {

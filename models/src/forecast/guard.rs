@@ -187,7 +187,8 @@ impl Guard {
     }
 
     fn learn(&mut self, pending: &Pending, truth: f64) {
-        let elapsed_ms = if self.scored_ms == 0 { 0 } else { pending.target_ms.saturating_sub(self.scored_ms) };
+        let elapsed_ms =
+            if self.scored_ms == 0 { 0 } else { pending.target_ms.saturating_sub(self.scored_ms) };
         self.scored_ms = pending.target_ms;
         let keep = libm::exp(-(elapsed_ms as f64) / RECENT_MS);
         let keep_slow = libm::exp(-(elapsed_ms as f64) / SLOW_MS);

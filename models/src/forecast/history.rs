@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::packed;
+use super::week::{SLOT_MINUTES, Week};
 
 /// Milliseconds in a minute, the width of one bin.
 pub const MINUTE_MS: u64 = 60_000;
@@ -44,6 +45,10 @@ pub struct History {
     /// Sum and count of the samples in the newest bin.
     newest_sum: f64,
     newest_count: u32,
+    week: Week,
+    /// Sum and count of the finished minutes of the current five-minute slot.
+    slot_sum: f64,
+    slot_count: u32,
     first_ms: u64,
     /// Running gap between samples.
     cadence_ms: f64,
@@ -65,6 +70,9 @@ impl History {
             newest_minute: 0,
             newest_sum: 0.0,
             newest_count: 0,
+            week: Week::default(),
+            slot_sum: 0.0,
+            slot_count: 0,
             first_ms: 0,
             cadence_ms: 0.0,
         }
@@ -130,6 +138,7 @@ impl History {
             self.newest_minute = minute;
         }
         if minute > self.newest_minute {
+            self.finish_minute(minute);
             let skipped = (minute - self.newest_minute - 1).min(MINUTES_KEPT as u64);
             for gap in 0..skipped {
                 let slot = self.slot(minute - 1 - gap);
@@ -143,6 +152,23 @@ impl History {
         self.newest_count += 1;
         let slot = self.slot(minute);
         self.minutes[slot] = ((self.newest_sum / f64::from(self.newest_count)) as f32).to_bits();
+    }
+
+    /// The newest minute is complete and goes into its slot; a complete slot goes into the week.
+    fn finish_minute(&mut self, next_minute: u64) {
+        self.slot_sum += self.newest_sum / f64::from(self.newest_count);
+        self.slot_count += 1;
+        let slot = self.newest_minute / SLOT_MINUTES;
+        if next_minute / SLOT_MINUTES != slot {
+            self.week.push(slot, self.slot_sum / f64::from(self.slot_count));
+            (self.slot_sum, self.slot_count) = (0.0, 0);
+        }
+    }
+
+    /// The past week in five-minute means.
+    #[must_use]
+    pub fn week(&self) -> &Week {
+        &self.week
     }
 
     fn slot(&self, minute: u64) -> usize {

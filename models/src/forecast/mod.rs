@@ -18,6 +18,7 @@ mod model;
 mod naive;
 pub(crate) mod packed;
 mod state;
+mod week;
 
 pub use features::{FEATURE_COUNT, FeatureRow, feature_names, schema_hash};
 pub use history::{History, MINUTE_MS, Sample};
