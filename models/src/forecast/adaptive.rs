@@ -17,12 +17,15 @@ const VARIANCE_MAX: f64 = 100.0;
 /// What the forecaster sees: differences in units of the series' scale; missing ones are 0.
 pub type Regressors = [f32; REGRESSOR_COUNT];
 
+/// Entries of the upper triangle of the covariance.
+const ENTRIES: usize = REGRESSOR_COUNT * (REGRESSOR_COUNT + 1) / 2;
+
 /// The learnt state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Adaptive {
     weights: [f64; REGRESSOR_COUNT],
-    /// Symmetric, row-major.
-    covariance: Vec<f64>,
+    /// Upper triangle of the symmetric covariance, row by row; half the memory, and it stays symmetric.
+    covariance: Vec<f32>,
 }
 
 impl Default for Adaptive {
@@ -35,10 +38,9 @@ impl Adaptive {
     /// Nothing learnt: it forecasts no change.
     #[must_use]
     pub fn new() -> Self {
-        let mut covariance = vec![0.0; REGRESSOR_COUNT * REGRESSOR_COUNT];
-        for index in 0..REGRESSOR_COUNT {
-            covariance[index * REGRESSOR_COUNT + index] = PRIOR;
-        }
+        let rows =
+            (0..REGRESSOR_COUNT).flat_map(|row| (row..REGRESSOR_COUNT).map(move |column| row == column));
+        let covariance = rows.map(|diagonal| if diagonal { PRIOR as f32 } else { 0.0 }).collect();
         Self { weights: [0.0; REGRESSOR_COUNT], covariance }
     }
 
@@ -51,27 +53,68 @@ impl Adaptive {
     /// Learn from a change that came true, in units of the scale of its time.
     pub fn learn(&mut self, regressors: &Regressors, change: f64) {
         let error = change - self.forecast(regressors);
-        if !error.is_finite() {
+        let (gain, trace) = self.gain(regressors);
+        let spread: f64 = gain.iter().zip(regressors).map(|(gain, value)| gain * f64::from(*value)).sum();
+        if !error.is_finite() || !spread.is_finite() || spread < 0.0 || self.covariance.len() != ENTRIES {
+            // Rounding has spoilt the covariance: begin again rather than turn on noise.
+            *self = Self::new();
             return;
         }
-        let mut gain = [0.0; REGRESSOR_COUNT];
-        for (gain, row) in gain.iter_mut().zip(self.covariance.chunks(REGRESSOR_COUNT)) {
-            *gain = row.iter().zip(regressors).map(|(entry, value)| entry * f64::from(*value)).sum();
-        }
-        let spread: f64 = gain.iter().zip(regressors).map(|(gain, value)| gain * f64::from(*value)).sum();
         let divisor = KEEP + spread;
         let bounded = error.clamp(-ERROR_MAX, ERROR_MAX);
         for (weight, gain) in self.weights.iter_mut().zip(gain) {
             *weight += gain / divisor * bounded;
         }
-        let trace: f64 =
-            (0..REGRESSOR_COUNT).map(|index| self.covariance[index * (REGRESSOR_COUNT + 1)]).sum();
         let keep = if trace < VARIANCE_MAX { KEEP } else { 1.0 };
+        let mut entries = self.covariance.iter_mut();
         for row in 0..REGRESSOR_COUNT {
-            for column in 0..REGRESSOR_COUNT {
-                let entry = &mut self.covariance[row * REGRESSOR_COUNT + column];
-                *entry = (*entry - gain[row] * gain[column] / divisor) / keep;
+            for (column, entry) in (row..REGRESSOR_COUNT).zip(entries.by_ref()) {
+                *entry = ((f64::from(*entry) - gain[row] * gain[column] / divisor) / keep) as f32;
             }
+        }
+    }
+
+    /// Covariance times regressors, and the covariance's trace.
+    fn gain(&self, regressors: &Regressors) -> ([f64; REGRESSOR_COUNT], f64) {
+        let mut gain = [0.0; REGRESSOR_COUNT];
+        let mut trace = 0.0;
+        let mut entries = self.covariance.iter().map(|entry| f64::from(*entry));
+        for row in 0..REGRESSOR_COUNT {
+            for (column, entry) in (row..REGRESSOR_COUNT).zip(entries.by_ref()) {
+                gain[row] += entry * f64::from(regressors[column]);
+                if row == column {
+                    trace += entry;
+                } else {
+                    gain[column] += entry * f64::from(regressors[row]);
+                }
+            }
+        }
+        (gain, trace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn learns_a_linear_law_and_shrugs_off_an_outlier() {
+        let mut adaptive = Adaptive::new();
+        let mut seed = 1_u64;
+        let mut next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 40) as f32 / (1 << 23) as f32 - 1.0
+        };
+        let law = |regressors: &Regressors| f64::from(0.5 * regressors[1] - 0.25 * regressors[2] + 0.1);
+        let mut regressors = [1.0; REGRESSOR_COUNT];
+        for step in 0..3_000 {
+            regressors[1..].fill_with(&mut next);
+            let outlier = if step % 500 == 499 { 1e9 } else { 0.0 };
+            adaptive.learn(&regressors, law(&regressors) + outlier);
+        }
+        for _ in 0..20 {
+            regressors[1..].fill_with(&mut next);
+            assert!((adaptive.forecast(&regressors) - law(&regressors)).abs() < 0.1);
         }
     }
 }

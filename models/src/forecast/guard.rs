@@ -100,10 +100,10 @@ impl Guard {
     /// The naive forecast that has been best, among those that have a value now.
     fn best_naive(&self, values: &[f64; NAIVE_COUNT]) -> usize {
         let mut best = NaiveKind::Persistence as usize;
-        for index in 0..NAIVE_COUNT {
+        for (index, value) in values.iter().enumerate() {
             let error = self.naive[index].mean();
             let better = error < self.naive[best].mean() || self.naive[best].mean().is_nan();
-            if values[index].is_finite() && !error.is_nan() && better {
+            if value.is_finite() && !error.is_nan() && better {
                 best = index;
             }
         }
@@ -218,11 +218,12 @@ impl Guard {
     /// coverage is right.
     fn learn_shift(&mut self, pending: &Pending, truth: f64) {
         let unit = self.given.mean();
-        for index in 1..QUANTILE_COUNT {
-            let missed = truth > f64::from(pending.given[index]);
-            let step = if missed { QUANTILES[index] } else { QUANTILES[index] - 1.0 };
-            let bound = SHIFT_MAX * unit;
-            self.shift[index] = (self.shift[index] + SHIFT_STEP * unit * step).clamp(-bound, bound);
+        let bound = SHIFT_MAX * unit;
+        let upper = self.shift.iter_mut().zip(pending.given).zip(QUANTILES).skip(1);
+        for ((shift, given), quantile) in upper {
+            let missed = truth > f64::from(given);
+            let step = if missed { quantile } else { quantile - 1.0 };
+            *shift = (*shift + SHIFT_STEP * unit * step).clamp(-bound, bound);
         }
     }
 }

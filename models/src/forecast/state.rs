@@ -177,11 +177,11 @@ impl SeriesState {
         let last = self.history.last()?;
         let windows = Windows::new(&self.history);
         let mut forecasts = [None; HORIZON_COUNT];
-        for horizon in 0..HORIZON_COUNT {
+        for (horizon, given) in forecasts.iter_mut().enumerate() {
             if self.is_direct(horizon, model) {
                 let detail = self.detail(horizon, &windows, model)?;
                 show(horizon, &detail);
-                forecasts[horizon] = Some(self.forecast(horizon, last, &detail));
+                *given = Some(self.forecast(horizon, last, &detail));
             }
         }
         Some(SeriesForecast { at_ms: last.at_ms, horizons: interpolate(last.value, &forecasts)? })
@@ -204,10 +204,8 @@ impl SeriesState {
             adaptive: &self.guards[horizon].adaptive,
         };
         let row = features::compute(&source, horizon_ms)?;
-        let naive = {
-            let adaptive = row.current + row.scale * self.guards[horizon].adaptive.forecast(&row.regressors);
-            naive::forecast_all(&self.history, windows, self.ewma, adaptive, horizon_ms)
-        };
+        let adaptive = row.current + row.scale * self.guards[horizon].adaptive.forecast(&row.regressors);
+        let naive = naive::forecast_all(&self.history, windows, self.ewma, adaptive, horizon_ms);
         let model = model.and_then(|model| model.predict(horizon, &row));
         Some(Detail { row, naive, model })
     }
@@ -257,3 +255,6 @@ fn interpolate(
     }
     Some(filled)
 }
+
+#[cfg(test)]
+mod tests;
