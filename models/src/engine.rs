@@ -335,7 +335,7 @@ impl Engine {
         let lease = self.owned(lease_id, owner)?;
         match lease.state {
             LeaseState::Live => {}
-            LeaseState::Completed { .. } => return Ok(()),
+            LeaseState::Completed { outcome: before } if before == outcome => return Ok(()),
             _ => return Err(ended(lease)),
         }
         self.append(stamp, EventKind::Completed { lease_id, outcome }, out);

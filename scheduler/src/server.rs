@@ -232,27 +232,20 @@ async fn begin(
     refused: &[u64],
 ) -> Result<(), StartError> {
     let is_first = sequencer.look(|fleet| fleet.seq() == 0);
+    let mut current = sequencer.config();
     if is_first {
         let seed = settings.seed.map_or_else(getrandom::u64, Ok);
-        let seed = seed.map_err(|error| StartError::System {
+        current.seed = seed.map_err(|error| StartError::System {
             doing: "drawing a seed".to_owned(),
             source: std::io::Error::other(error),
         })?;
-        let base = FleetConfig { seed, ..FleetConfig::default() };
-        let config = FleetConfig { version: 1, seed, ..merged(&base, &settings.config)? };
-        sequencer.set_first_config(config).wait().await?;
-    } else {
-        let current = sequencer.config();
-        if settings.seed.is_some_and(|seed| seed != current.seed) {
-            tracing::warn!(
-                seed = current.seed,
-                "--seed is not followed: the store has the seed of its first start"
-            );
-        }
-        let wanted = merged(&current, &settings.config)?;
-        let (_, ticket) = sequencer.configure(|_| Ok(wanted))?;
-        ticket.wait().await?;
+    } else if settings.seed.is_some_and(|seed| seed != current.seed) {
+        let seed = current.seed;
+        tracing::warn!(seed, "--seed is not followed: the store has the seed of its first start");
     }
+    let wanted = merged(&current, &settings.config)?;
+    let (_, ticket) = sequencer.configure(|_| Ok(wanted))?;
+    ticket.wait().await?;
     if !refused.is_empty() {
         let reason = "refused before the last stop".to_owned();
         let refused: Vec<_> =

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use berth_models::engine::EngineError;
 use serde_json::{Map, Value};
 
 use crate::artifact::LoadError;
@@ -130,7 +131,7 @@ impl StartError {
                 | Self::Artifact(_)
                 | Self::LinkKey(_)
                 | Self::Ledger(LedgerError::InUse { .. })
-                | Self::Denied(Denied::Invalid(_))
+                | Self::Denied(Denied::Engine(EngineError::Invalid(_)))
         )
     }
 }

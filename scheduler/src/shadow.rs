@@ -263,25 +263,27 @@ impl Feed {
         self.shared.candidate
     }
 
-    /// Hand over an event that `fleet` has applied; never waits.
-    pub fn send(&mut self, event: &Arc<Event>, fleet: &Fleet) {
-        let message = if !self.is_behind {
-            Message::Event(event.clone())
-        } else if self.restarted.elapsed() >= RESTART_EVERY && self.shared.depth.load(Ordering::Relaxed) == 0
-        {
-            self.restarted = Instant::now();
-            Message::Restart(Box::new(fleet.clone()))
-        } else {
-            lock(&self.shared.tally).lost += 1;
+    /// Hand over the events of a turn, which `fleet` has applied; never waits.
+    pub fn send(&mut self, events: &[Arc<Event>], fleet: &Fleet) {
+        if self.is_behind && !events.is_empty() {
+            let is_drained = self.shared.depth.load(Ordering::Relaxed) == 0;
+            if is_drained && self.restarted.elapsed() >= RESTART_EVERY {
+                self.restarted = Instant::now();
+                self.is_behind = !self.push(Message::Restart(Box::new(fleet.clone())));
+            } else {
+                lock(&self.shared.tally).lost += events.len() as u64;
+            }
             return;
-        };
-        self.is_behind = !self.push(message);
-    }
-
-    /// Hand over the model that is active from now on.
-    pub fn send_model(&mut self, model: Option<Arc<ForecastModel>>) {
-        if !self.is_behind {
-            self.is_behind = !self.push(Message::Model(model));
+        }
+        for (index, event) in events.iter().enumerate() {
+            let is_activation = matches!(event.kind, EventKind::Activated { .. });
+            let is_sent = self.push(Message::Event(event.clone()))
+                && (!is_activation || self.push(Message::Model(fleet.model().cloned())));
+            if !is_sent {
+                self.is_behind = true;
+                lock(&self.shared.tally).lost += (events.len() - index) as u64;
+                return;
+            }
         }
     }
 
@@ -291,7 +293,6 @@ impl Feed {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.shared.depth.fetch_sub(1, Ordering::Relaxed);
-                lock(&self.shared.tally).lost += 1;
                 false
             }
         }

@@ -52,7 +52,7 @@ impl Histogram {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     /// A ball came again and got its answer again.
-    AllocationsReplayed,
+    AllocationsRepeated,
     /// A ball's id came with another body.
     AllocationsConflicting,
     /// Allocations refused at a limit.
@@ -80,7 +80,7 @@ pub enum Counted {
 impl Counted {
     /// All, in order.
     pub const ALL: [Self; 12] = [
-        Self::AllocationsReplayed,
+        Self::AllocationsRepeated,
         Self::AllocationsConflicting,
         Self::AllocationsLimited,
         Self::ReportsAccepted,
@@ -98,7 +98,7 @@ impl Counted {
     #[must_use]
     pub fn name(self) -> &'static str {
         [
-            "allocations_replayed",
+            "allocations_repeated",
             "allocations_conflicting",
             "allocations_limited",
             "reports_accepted",
@@ -130,12 +130,14 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Count a decision, by the strategy that took it.
-    pub fn count_decision(&self, decision: &Decision, strategy: StrategyName) {
+    /// Count a decision, by the strategy that took it where it is known.
+    pub fn count_decision(&self, decision: &Decision, strategy: Option<StrategyName>) {
         let (route, class) = (decision.route as usize, decision.ball.class as usize);
         if decision.box_id().is_some() {
             self.decided[route][class].fetch_add(1, Ordering::Relaxed);
-            self.strategies[strategy as usize].fetch_add(1, Ordering::Relaxed);
+            if let Some(strategy) = strategy {
+                self.strategies[strategy as usize].fetch_add(1, Ordering::Relaxed);
+            }
         } else {
             self.refused[route][class].fetch_add(1, Ordering::Relaxed);
             for (refusal, count) in &decision.refused {

@@ -8,6 +8,8 @@
 //! old counts as the larger of its own last background and the largest fresh background of the
 //! fleet, so that such a box never looks better than any box that reports.
 
+use std::sync::Arc;
+
 use super::Fleet;
 use super::box_state::{BackgroundSeries, BoxState, HORIZONS, LastReport};
 use crate::config::FleetConfig;
@@ -25,14 +27,12 @@ impl Fleet {
         for d in 0..DIMENSIONS {
             measure(state, d, report, &covered, model.as_deref());
         }
-        state
-            .departures
-            .retain(|d| d.left_at_ms > report.sampled_at_ms);
+        state.rest.departures.retain(|d| d.left_at_ms > report.sampled_at_ms);
         if let Some(stage) = report.stage {
-            state.life.reports_stage = true;
+            state.rest.life.reports_stage = true;
             state.set_stage(stage, at_ms);
         }
-        state.last_report = Some(LastReport {
+        state.rest.last_report = Some(LastReport {
             sampled_at_ms: report.sampled_at_ms,
             usage: report.usage.to_array(),
             error_rate: report.error_rate,
@@ -41,7 +41,7 @@ impl Fleet {
         });
         self.refresh_box(position);
         let state = &mut self.boxes[position];
-        state.peak_load = state.peak_load.max(state.load());
+        state.rest.peak_load = state.rest.peak_load.max(state.load());
     }
 
     /// Demand of the balls on the box that the report's use includes.
@@ -55,14 +55,14 @@ impl Fleet {
             ),
         };
         let mut covered = Amounts::ZERO;
-        for lease_id in &state.live {
+        for lease_id in &state.rest.live {
             if let Some(lease) = self.leases.get(*lease_id)
                 && seen(*lease_id, lease.decided_at_ms)
             {
                 covered.add(&lease.decision.ball.demand);
             }
         }
-        for departure in &state.departures {
+        for departure in &state.rest.departures {
             if departure.left_at_ms > report.sampled_at_ms
                 && seen(departure.lease_id, departure.decided_at_ms)
             {
@@ -81,22 +81,19 @@ fn measure(
     covered: &Amounts,
     model: Option<&ForecastModel>,
 ) {
-    let (Some(used), Some(capacity)) = (report.usage.to_array()[d], state.spec.capacity.0[d])
-    else {
-        state.known[d] = false;
+    let (Some(used), Some(capacity)) = (report.usage.to_array()[d], state.spec.capacity.0[d]) else {
+        state.rest.known[d] = false;
         return;
     };
     // Nonsense far above any capacity was set aside; this keeps every amount one that can be written.
     let used = crate::domain::Dimension::ALL[d].to_base(used).min(crate::domain::amounts::AMOUNT_MAX);
-    state.known[d] = true;
-    state.background.0[d] = used.saturating_sub(covered.0[d]);
-    let ratio = state.background.0[d] as f64 / capacity.max(1) as f64;
-    let series = state.series[d].get_or_insert_with(|| {
-        Box::new(BackgroundSeries {
-            state: SeriesState::new(),
-            forecast: None,
-        })
-    });
+    state.rest.known[d] = true;
+    state.rest.background.0[d] = used.saturating_sub(covered.0[d]);
+    let ratio = state.rest.background.0[d] as f64 / capacity.max(1) as f64;
+    let series = state.rest.series[d]
+        .get_or_insert_with(|| Arc::new(BackgroundSeries { state: SeriesState::new(), forecast: None }));
+    // Shared with copies of the fleet until one of them reports.
+    let series = Arc::make_mut(series);
     series.state.observe(report.sampled_at_ms, ratio);
     series.forecast = series.state.predict(model);
 }
@@ -110,20 +107,18 @@ pub(super) fn background_now(
     fleet_worst: f64,
     config: &FleetConfig,
 ) -> f64 {
-    let last = state.background.0[d] as f64 * state.inverse_capacity[d];
-    if is_fresh(state, d, grid_at_ms, config) {
-        last
-    } else {
-        last.max(fleet_worst)
-    }
+    let last = state.rest.background.0[d] as f64 * state.inverse_capacity[d];
+    if is_fresh(state, d, grid_at_ms, config) { last } else { last.max(fleet_worst) }
 }
 
 /// Whether dimension `d` was measured and its report is not stale.
 pub(super) fn is_fresh(state: &BoxState, d: usize, grid_at_ms: u64, config: &FleetConfig) -> bool {
-    state.known[d]
-        && state.last_report.as_ref().is_some_and(|report| {
-            grid_at_ms.saturating_sub(report.sampled_at_ms) <= config.report_stale_ms
-        })
+    state.rest.known[d]
+        && state
+            .rest
+            .last_report
+            .as_ref()
+            .is_some_and(|report| grid_at_ms.saturating_sub(report.sampled_at_ms) <= config.report_stale_ms)
 }
 
 /// Background at each horizon after `grid_at_ms`, read off the last forecast at its age; without a
@@ -135,9 +130,7 @@ pub(super) fn background_ahead(
     now: f64,
     config: &FleetConfig,
 ) -> [f64; HORIZONS] {
-    let forecast = state.series[d]
-        .as_ref()
-        .and_then(|series| series.forecast.as_ref());
+    let forecast = state.rest.series[d].as_ref().and_then(|series| series.forecast.as_ref());
     let Some(forecast) = forecast.filter(|_| is_fresh(state, d, grid_at_ms, config)) else {
         return [now; HORIZONS];
     };
@@ -147,19 +140,12 @@ pub(super) fn background_ahead(
 
 /// The forecast at `ahead_ms` after it was made, between its horizons by straight lines.
 fn value_at(forecast: &SeriesForecast, ahead_ms: u64, now: f64, config: &FleetConfig) -> f64 {
-    let quantile = QUANTILES
-        .iter()
-        .position(|q| *q == config.forecast_quantile)
-        .unwrap_or(0);
+    let quantile = QUANTILES.iter().position(|q| *q == config.forecast_quantile).unwrap_or(0);
     let (mut left_ms, mut left) = (0, now);
     for (horizon_ms, point) in HORIZONS_MS.iter().zip(&forecast.horizons) {
         let right = [point.p50, point.p90, point.p99][quantile];
         // A forecast that is no number says nothing; the value before it stands.
-        let right = if right.is_finite() {
-            right.max(0.0)
-        } else {
-            left
-        };
+        let right = if right.is_finite() { right.max(0.0) } else { left };
         if ahead_ms <= *horizon_ms {
             let share = (ahead_ms - left_ms) as f64 / (*horizon_ms - left_ms) as f64;
             return left + (right - left) * share;

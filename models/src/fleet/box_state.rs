@@ -1,6 +1,6 @@
 //! One box as the fleet sees it: what the scan over boxes reads, and what stands behind it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,12 @@ pub const HORIZONS: usize = HORIZONS_MS.len();
 /// Departures remembered between two reports; beyond it the oldest is forgotten and the background
 /// is overestimated, never underestimated.
 const DEPARTURES_MAX: usize = 1_024;
+
+/// The larger of two numbers, in one instruction: unlike `f64::max` it need not mind NaN, which loads never are.
+#[inline]
+fn larger(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
 
 /// A ball that has left, for a report sampled before it did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,71 +57,95 @@ pub struct BackgroundSeries {
 }
 
 /// A box with everything known of it. Ratios are shares of the capacity.
+///
+/// What a decision reads of every box lies together, in the order in which it is read; everything
+/// else is behind one pointer.
 #[derive(Clone, Serialize, Deserialize)]
+#[repr(C)]
 pub struct BoxState {
-    /// The specification it registered.
-    pub spec: Arc<BoxSpec>,
+    pub(super) gate: Option<Refusal>,
     /// Stable number of the box, in the order of registration.
     pub handle: u32,
-    pub(super) gate: Option<Refusal>,
     pub(super) weight: f64,
     pub(super) inverse_weight: f64,
-    pub(super) limit: [u64; DIMENSIONS],
-    pub(super) limit_normal: [u64; DIMENSIONS],
-    pub(super) inverse_capacity: [f64; DIMENSIONS],
-    pub(super) committed: Amounts,
-    pub(super) background: Amounts,
-    pub(super) background_ratio: [f64; DIMENSIONS],
     pub(super) failure_load: f64,
+    /// Capacity that is neither reserved nor background, in base units.
+    free: [u64; DIMENSIONS],
+    /// The same outside the reserved headroom.
+    free_normal: [u64; DIMENSIONS],
+    pub(super) inverse_capacity: [f64; DIMENSIONS],
+    /// Background and reserved amounts by dimension, as loads.
+    load_now: [f64; DIMENSIONS],
     pub(super) work_until_ms: u64,
-    pub(super) service_live_ms: u64,
     pub(super) pass: f64,
-    pub(super) committed_future: [[f64; DIMENSIONS]; HORIZONS],
-    pub(super) background_future: [[f64; DIMENSIONS]; HORIZONS],
-    pub(super) known: [bool; DIMENSIONS],
-    pub(super) live: BTreeSet<u64>,
-    pub(super) departures: VecDeque<Departure>,
-    pub(super) life: Life,
-    pub(super) health: Health,
-    pub(super) last_report: Option<LastReport>,
-    pub(super) series: [Option<Box<BackgroundSeries>>; DIMENSIONS],
-    pub(super) peak_load: f64,
+    /// The id, also in the specification: one step less to it.
+    id: Arc<str>,
+    /// The specification it registered.
+    pub spec: Arc<BoxSpec>,
+    /// Background and reserved amounts expected at each horizon, as loads.
+    load_then: [[f64; DIMENSIONS]; HORIZONS],
+    pub(super) rest: Box<Rest>,
+}
+
+/// What a decision does not read.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Rest {
+    pub limit: [u64; DIMENSIONS],
+    pub limit_normal: [u64; DIMENSIONS],
+    pub committed: Amounts,
+    pub background: Amounts,
+    pub background_ratio: [f64; DIMENSIONS],
+    pub service_live_ms: u64,
+    pub committed_future: [[f64; DIMENSIONS]; HORIZONS],
+    pub background_future: [[f64; DIMENSIONS]; HORIZONS],
+    pub known: [bool; DIMENSIONS],
+    /// Ids of live leases, ascending: they grow, and the oldest mostly go first.
+    pub live: VecDeque<u64>,
+    pub departures: VecDeque<Departure>,
+    pub life: Life,
+    pub health: Health,
+    pub last_report: Option<LastReport>,
+    pub series: [Option<Arc<BackgroundSeries>>; DIMENSIONS],
+    pub peak_load: f64,
 }
 
 impl BoxState {
     pub(super) fn new(spec: Arc<BoxSpec>, handle: u32, at_ms: u64, config: &FleetConfig) -> Self {
-        let life = Life {
-            stage: spec.stage,
-            since_ms: at_ms,
-            registered_at_ms: at_ms,
-            reports_stage: false,
-        };
-        let mut state = Self {
-            spec: spec.clone(),
-            handle,
-            gate: None,
-            weight: 0.0,
-            inverse_weight: 0.0,
+        let life = Life { stage: spec.stage, since_ms: at_ms, registered_at_ms: at_ms, reports_stage: false };
+        let rest = Rest {
             limit: [0; DIMENSIONS],
             limit_normal: [0; DIMENSIONS],
-            inverse_capacity: [0.0; DIMENSIONS],
             committed: Amounts::ZERO,
             background: Amounts::ZERO,
             background_ratio: [0.0; DIMENSIONS],
-            failure_load: 0.0,
-            work_until_ms: 0,
             service_live_ms: 0,
-            pass: 0.0,
             committed_future: [[0.0; DIMENSIONS]; HORIZONS],
             background_future: [[0.0; DIMENSIONS]; HORIZONS],
             known: [false; DIMENSIONS],
-            live: BTreeSet::new(),
+            live: VecDeque::new(),
             departures: VecDeque::new(),
             life,
             health: Health::default(),
             last_report: None,
             series: [const { None }; DIMENSIONS],
             peak_load: 0.0,
+        };
+        let mut state = Self {
+            gate: None,
+            handle,
+            weight: 0.0,
+            inverse_weight: 0.0,
+            failure_load: 0.0,
+            free: [0; DIMENSIONS],
+            free_normal: [0; DIMENSIONS],
+            inverse_capacity: [0.0; DIMENSIONS],
+            load_now: [0.0; DIMENSIONS],
+            work_until_ms: 0,
+            pass: 0.0,
+            id: spec.box_id.clone(),
+            spec: spec.clone(),
+            load_then: [[0.0; DIMENSIONS]; HORIZONS],
+            rest: Box::new(rest),
         };
         state.set_spec(spec, at_ms, config);
         state
@@ -125,43 +155,61 @@ impl BoxState {
     pub(super) fn set_spec(&mut self, spec: Arc<BoxSpec>, at_ms: u64, config: &FleetConfig) {
         for (index, capacity) in spec.capacity.0.into_iter().enumerate() {
             // No capacity in a dimension: nothing there limits, and nothing there is load.
-            self.limit[index] = capacity.unwrap_or(u64::MAX);
+            self.rest.limit[index] = capacity.unwrap_or(u64::MAX);
             let reserved = capacity.map_or(0, |c| (c as f64 * config.critical_headroom) as u64);
-            self.limit_normal[index] = self.limit[index] - reserved;
+            self.rest.limit_normal[index] = self.rest.limit[index] - reserved;
             self.inverse_capacity[index] = match capacity {
                 None => 0.0,
                 // A capacity of 0 takes nothing, and anything in it is overload.
                 Some(base) => 1.0 / (base.max(1) as f64),
             };
         }
-        if spec.stage != self.life.stage && spec.stage != self.spec.stage {
+        if spec.stage != self.rest.life.stage && spec.stage != self.spec.stage {
             self.set_stage(spec.stage, at_ms);
         }
         self.spec = spec;
+        self.settle();
+    }
+
+    /// Bring what decisions read in line with amounts, limits and forecasts, after any of them changed.
+    pub(super) fn settle(&mut self) {
+        let rest = &*self.rest;
+        for d in 0..DIMENSIONS {
+            let used = rest.committed.0[d] + rest.background.0[d];
+            self.free[d] = rest.limit[d].saturating_sub(used);
+            self.free_normal[d] = rest.limit_normal[d].saturating_sub(used);
+            let committed = rest.committed.0[d] as f64 * self.inverse_capacity[d];
+            self.load_now[d] = rest.background_ratio[d] + committed;
+        }
+        for h in 0..HORIZONS {
+            for d in 0..DIMENSIONS {
+                self.load_then[h][d] = rest.background_future[h][d] + rest.committed_future[h][d];
+            }
+        }
     }
 
     pub(super) fn set_stage(&mut self, stage: Stage, at_ms: u64) {
-        if stage != self.life.stage {
-            if self.life.stage >= Stage::Draining {
+        if stage != self.rest.life.stage {
+            if self.rest.life.stage >= Stage::Draining {
                 // It comes back: its caches are as cold as a new box's.
-                self.life.registered_at_ms = at_ms;
+                self.rest.life.registered_at_ms = at_ms;
             }
-            self.life.stage = stage;
-            self.life.since_ms = at_ms;
+            self.rest.life.stage = stage;
+            self.rest.life.since_ms = at_ms;
         }
     }
 
     pub(super) fn depart(&mut self, departure: Departure) {
-        if self.departures.len() == DEPARTURES_MAX {
-            self.departures.pop_front();
+        if self.rest.departures.len() == DEPARTURES_MAX {
+            self.rest.departures.pop_front();
         }
-        self.departures.push_back(departure);
+        self.rest.departures.push_back(departure);
     }
 
     /// The box's id.
     #[must_use]
     pub fn box_id(&self) -> &Arc<str> {
-        &self.spec.box_id
+        &self.id
     }
 
     /// Load now: the largest of use ÷ capacity over its dimensions, background and live balls, in
@@ -175,26 +223,28 @@ impl BoxState {
     #[must_use]
     #[inline]
     pub fn load_with(&self, demand: &Amounts) -> f64 {
-        let mut load = 0.0_f64;
-        for d in 0..DIMENSIONS {
-            let amount = (self.committed.0[d] + demand.0[d]) as f64;
-            load = load.max(self.background_ratio[d] + amount * self.inverse_capacity[d]);
-        }
-        load + self.failure_load
+        self.worst_now(demand) + self.failure_load
+    }
+
+    #[inline]
+    fn worst_now(&self, demand: &Amounts) -> f64 {
+        let load = |d: usize| self.load_now[d] + demand.0[d] as f64 * self.inverse_capacity[d];
+        larger(larger(load(0), load(1)), larger(load(2), load(3)))
     }
 
     /// Load expected at each horizon with `demand` added and weighted by `survival[h]`, the
     /// probability that the ball is still there then; the worst of now and the first `horizons`.
     #[must_use]
+    #[inline]
     pub fn load_ahead(&self, demand: &Amounts, survival: &[f64; HORIZONS], horizons: usize) -> f64 {
-        let mut load = self.load_with(demand) - self.failure_load;
-        for (h, survival) in survival.iter().enumerate().take(horizons) {
+        let mut worst = self.worst_now(demand);
+        let new: [f64; DIMENSIONS] = std::array::from_fn(|d| demand.0[d] as f64 * self.inverse_capacity[d]);
+        for (then, survival) in self.load_then.iter().zip(survival).take(horizons) {
             for d in 0..DIMENSIONS {
-                let new = demand.0[d] as f64 * self.inverse_capacity[d] * survival;
-                load = load.max(self.background_future[h][d] + self.committed_future[h][d] + new);
+                worst = larger(worst, then[d] + new[d] * survival);
             }
         }
-        load + self.failure_load
+        worst + self.failure_load
     }
 
     /// 1 ÷ effective weight: the factor that makes a lighter box look as full as it should.
@@ -230,24 +280,24 @@ impl BoxState {
     /// What live balls reserve.
     #[must_use]
     pub fn committed(&self) -> &Amounts {
-        &self.committed
+        &self.rest.committed
     }
 
     /// Ids of its live leases.
     pub fn live_lease_ids(&self) -> impl Iterator<Item = u64> + '_ {
-        self.live.iter().copied()
+        self.rest.live.iter().copied()
     }
 
     /// Number of live leases.
     #[must_use]
     pub fn live_count(&self) -> usize {
-        self.live.len()
+        self.rest.live.len()
     }
 
     /// Highest load seen since registration.
     #[must_use]
     pub fn peak_load(&self) -> f64 {
-        self.peak_load
+        self.rest.peak_load
     }
 
     /// Why the box takes nothing at present, whatever the ball; `None`: it does.
@@ -259,31 +309,31 @@ impl BoxState {
     /// The stage by the box's own word.
     #[must_use]
     pub fn stage(&self) -> Stage {
-        self.life.stage
+        self.rest.life.stage
     }
 
     /// The last report, when there was one.
     #[must_use]
     pub fn last_report(&self) -> Option<&LastReport> {
-        self.last_report.as_ref()
+        self.rest.last_report.as_ref()
     }
 
     /// The background series of each dimension that has been reported.
     #[must_use]
-    pub fn series(&self) -> &[Option<Box<BackgroundSeries>>; DIMENSIONS] {
-        &self.series
+    pub fn series(&self) -> &[Option<Arc<BackgroundSeries>>; DIMENSIONS] {
+        &self.rest.series
     }
 
     /// Background at each horizon and dimension, as the forecasts see it, in shares of capacity.
     #[must_use]
     pub fn background_future(&self) -> &[[f64; DIMENSIONS]; HORIZONS] {
-        &self.background_future
+        &self.rest.background_future
     }
 
     /// Background now by dimension, in shares of the capacity, the policy for unknown included.
     #[must_use]
     pub fn background_ratio(&self) -> &[f64; DIMENSIONS] {
-        &self.background_ratio
+        &self.rest.background_ratio
     }
 
     /// Whether `demand` fits now: reserved, background and demand within the capacity, and for
@@ -293,24 +343,27 @@ impl BoxState {
     /// The first dimension that lacks room, or [`Refusal::Headroom`].
     #[inline]
     pub fn fits(&self, demand: &Amounts, is_critical: bool) -> Result<(), Refusal> {
-        const SHORT: [Refusal; DIMENSIONS] = [
-            Refusal::CpuCores,
-            Refusal::MemoryBytes,
-            Refusal::BandwidthBps,
-            Refusal::Slots,
-        ];
+        let free = if is_critical { &self.free } else { &self.free_normal };
+        // All dimensions without a branch: nearly every box that is looked at has room.
+        if (0..DIMENSIONS).fold(true, |fits, d| fits & (demand.0[d] <= free[d])) {
+            return Ok(());
+        }
+        Err(self.shortage(demand))
+    }
+
+    /// The first dimension that lacks room, for a demand that does not fit.
+    #[cold]
+    fn shortage(&self, demand: &Amounts) -> Refusal {
+        const SHORT: [Refusal; DIMENSIONS] =
+            [Refusal::CpuCores, Refusal::MemoryBytes, Refusal::BandwidthBps, Refusal::Slots];
         for (d, short) in SHORT.into_iter().enumerate() {
-            if demand.0[d] == 0 {
-                continue;
+            if demand.0[d] > self.free[d] {
+                return short;
             }
-            let wanted = self.committed.0[d] + self.background.0[d] + demand.0[d];
-            if wanted > self.limit[d] {
-                return Err(short);
-            }
-            if !is_critical && wanted > self.limit_normal[d] {
-                return Err(Refusal::Headroom);
+            if demand.0[d] > self.free_normal[d] {
+                return Refusal::Headroom;
             }
         }
-        Ok(())
+        Refusal::Headroom
     }
 }

@@ -101,12 +101,7 @@ pub struct Life {
 impl Life {
     /// The stage that counts at `at_ms`, and since when it has been in it.
     #[must_use]
-    pub fn effective(
-        &self,
-        at_ms: u64,
-        min_warmup_time_ms: u64,
-        config: &FleetConfig,
-    ) -> (Stage, u64) {
+    pub fn effective(&self, at_ms: u64, min_warmup_time_ms: u64, config: &FleetConfig) -> (Stage, u64) {
         if self.stage >= Stage::Draining {
             return (self.stage, self.since_ms);
         }
@@ -130,22 +125,14 @@ impl Life {
 
     /// The factor on the operator's weight at `at_ms`, 0 to 1.
     #[must_use]
-    pub fn weight(
-        &self,
-        at_ms: u64,
-        min_warmup_time_ms: u64,
-        is_failing: bool,
-        config: &FleetConfig,
-    ) -> f64 {
+    pub fn weight(&self, at_ms: u64, min_warmup_time_ms: u64, is_failing: bool, config: &FleetConfig) -> f64 {
         let (stage, since_ms) = self.effective(at_ms, min_warmup_time_ms, config);
         match stage {
             Stage::Warming => config.warming_weight,
             Stage::Observing if is_failing => config.warming_weight,
             Stage::Observing => {
-                let progress =
-                    at_ms.saturating_sub(since_ms) as f64 / config.observing_ms.max(1) as f64;
-                config.warming_weight
-                    + (config.observing_weight - config.warming_weight) * progress.min(1.0)
+                let progress = at_ms.saturating_sub(since_ms) as f64 / config.observing_ms.max(1) as f64;
+                config.warming_weight + (config.observing_weight - config.warming_weight) * progress.min(1.0)
             }
             Stage::Mature => 1.0,
             Stage::Draining | Stage::Down => 0.0,
@@ -158,12 +145,7 @@ mod tests {
     use super::*;
 
     fn life(stage: Stage, reports_stage: bool) -> Life {
-        Life {
-            stage,
-            since_ms: 1_000,
-            registered_at_ms: 1_000,
-            reports_stage,
-        }
+        Life { stage, since_ms: 1_000, registered_at_ms: 1_000, reports_stage }
     }
 
     #[test]
@@ -194,10 +176,7 @@ mod tests {
             health.count(index % 4 != 0, 1_000, &config);
         }
         assert!(health.is_failing(1_000, &config));
-        assert_eq!(
-            life(Stage::Observing, true).weight(200_000, 0, true, &config),
-            0.1
-        );
+        assert_eq!(life(Stage::Observing, true).weight(200_000, 0, true, &config), 0.1);
         let now = health.failure_share(1_000, &config);
         assert!(now > 0.2 && health.failure_share(61_000, &config) < now);
     }

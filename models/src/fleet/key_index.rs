@@ -1,10 +1,7 @@
 //! A map from 128-bit keys that are already hashes. Nothing ever iterates it, so that its order
 //! can't reach a decision.
 
-#![allow(
-    clippy::disallowed_types,
-    reason = "never iterated; the hasher below is fixed"
-)]
+#![allow(clippy::disallowed_types, reason = "never iterated; the hasher below is fixed")]
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

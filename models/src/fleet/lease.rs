@@ -67,8 +67,7 @@ impl LeaseTable {
         self.by_key = KeyIndex::default();
         self.by_expiry.clear();
         for lease in self.leases.values() {
-            self.by_key
-                .insert(lease.decision.ball.key(), lease.lease_id);
+            self.by_key.insert(lease.decision.ball.key(), lease.lease_id);
             if lease.state == LeaseState::Live {
                 self.by_expiry.insert((lease.expires_at_ms, lease.lease_id));
             }
@@ -102,31 +101,23 @@ impl LeaseTable {
     /// The lease of a ball, live or remembered, by [`crate::domain::Ball::key`].
     #[must_use]
     pub fn of_ball(&self, ball_key: u128) -> Option<&Lease> {
-        self.by_key
-            .get(ball_key)
-            .and_then(|lease_id| self.leases.get(lease_id))
+        self.by_key.get(ball_key).and_then(|lease_id| self.leases.get(lease_id))
     }
 
     /// Every live lease, in the order of ids.
     pub fn live(&self) -> impl Iterator<Item = &Lease> {
-        self.leases
-            .values()
-            .filter(|lease| lease.state == LeaseState::Live)
+        self.leases.values().filter(|lease| lease.state == LeaseState::Live)
     }
 
     /// The first live lease whose end has come by `at_ms`: (end, lease id).
     #[must_use]
     pub fn first_expired(&self, at_ms: u64) -> Option<(u64, u64)> {
-        self.by_expiry
-            .first()
-            .copied()
-            .filter(|(expires_at_ms, _)| *expires_at_ms <= at_ms)
+        self.by_expiry.first().copied().filter(|(expires_at_ms, _)| *expires_at_ms <= at_ms)
     }
 
     /// Add a live lease.
     pub fn insert(&mut self, lease: Lease) {
-        self.by_key
-            .insert(lease.decision.ball.key(), lease.lease_id);
+        self.by_key.insert(lease.decision.ball.key(), lease.lease_id);
         self.by_expiry.insert((lease.expires_at_ms, lease.lease_id));
         self.leases.insert(lease.lease_id, lease);
     }
@@ -144,17 +135,8 @@ impl LeaseTable {
     }
 
     /// End a live lease and remember it until `forget_at_ms`; `None` when it is not live.
-    pub fn end(
-        &mut self,
-        lease_id: u64,
-        state: LeaseState,
-        at_ms: u64,
-        forget_at_ms: u64,
-    ) -> Option<&Lease> {
-        let lease = self
-            .leases
-            .get_mut(&lease_id)
-            .filter(|l| l.state == LeaseState::Live)?;
+    pub fn end(&mut self, lease_id: u64, state: LeaseState, at_ms: u64, forget_at_ms: u64) -> Option<&Lease> {
+        let lease = self.leases.get_mut(&lease_id).filter(|l| l.state == LeaseState::Live)?;
         self.by_expiry.remove(&(lease.expires_at_ms, lease_id));
         lease.state = state;
         lease.ended_at_ms = at_ms;

@@ -71,6 +71,9 @@ pub struct Fleet {
     model_weight: Option<f64>,
     artifact_id: Option<Arc<str>>,
     counters: FleetCounters,
+    /// Handle by box id.
+    #[serde(skip)]
+    handles: KeyIndex<u32>,
     #[serde(skip)]
     groups: KeyIndex<GroupPlace>,
     #[serde(skip)]
@@ -103,6 +106,7 @@ impl Fleet {
             model_weight: None,
             artifact_id: None,
             counters: FleetCounters::default(),
+            handles: KeyIndex::default(),
             groups: KeyIndex::default(),
             model: None,
             strategy_ids: strategy_ids(None),
@@ -113,12 +117,12 @@ impl Fleet {
     pub fn reindex(&mut self) {
         self.leases.reindex();
         self.strategy_ids = strategy_ids(self.artifact_id.as_ref());
+        self.handles = KeyIndex::default();
+        for state in &self.boxes {
+            self.handles.insert(box_key(state.box_id()), state.handle);
+        }
         self.groups = KeyIndex::default();
-        let leases: Vec<_> = self
-            .leases
-            .live()
-            .map(|l| (l.decision.clone(), l.box_handle))
-            .collect();
+        let leases: Vec<_> = self.leases.live().map(|l| (l.decision.clone(), l.box_handle)).collect();
         for (decision, handle) in leases {
             self.join_group(&decision.ball, handle);
         }
@@ -151,10 +155,7 @@ impl Fleet {
                     self.leave(&lease, false);
                 }
             }
-            EventKind::Renewed {
-                lease_id,
-                expires_at_ms,
-            } => {
+            EventKind::Renewed { lease_id, expires_at_ms } => {
                 self.leases.renew(*lease_id, *expires_at_ms);
             }
             EventKind::Completed { lease_id, outcome } => {
@@ -200,7 +201,7 @@ impl Fleet {
         for state in &self.boxes {
             for (d, worst) in worst.iter_mut().enumerate() {
                 if is_fresh(state, d, grid_at_ms, &self.config) {
-                    let ratio = state.background.0[d] as f64 * state.inverse_capacity[d];
+                    let ratio = state.rest.background.0[d] as f64 * state.inverse_capacity[d];
                     *worst = worst.max(ratio);
                 }
             }
@@ -231,33 +232,30 @@ impl Fleet {
         let grid_at_ms = self.grid_at_ms();
         let (config, worst) = (&self.config, self.fleet_worst);
         let state = &mut self.boxes[position];
-        let is_failing = state.health.is_failing(grid_at_ms, config)
+        let is_failing = state.rest.health.is_failing(grid_at_ms, config)
             || state
+                .rest
                 .last_report
                 .as_ref()
                 .and_then(|report| report.error_rate)
                 .is_some_and(|rate| rate > config.observing_failure_share);
         let warmup_ms = state.spec.min_warmup_time_ms;
-        state.weight =
-            state.spec.weight * state.life.weight(grid_at_ms, warmup_ms, is_failing, config);
-        state.inverse_weight = if state.weight > 0.0 {
-            1.0 / state.weight
-        } else {
-            f64::INFINITY
-        };
-        state.failure_load = config.failure_load * state.health.failure_share(grid_at_ms, config);
+        state.weight = state.spec.weight * state.rest.life.weight(grid_at_ms, warmup_ms, is_failing, config);
+        state.inverse_weight = if state.weight > 0.0 { 1.0 / state.weight } else { f64::INFINITY };
+        state.failure_load = config.failure_load * state.rest.health.failure_share(grid_at_ms, config);
         state.gate = gate(state, grid_at_ms, config);
         for (d, worst) in worst.into_iter().enumerate() {
             if state.spec.capacity.0[d].is_none() {
                 continue;
             }
             let now = background_now(state, d, grid_at_ms, worst, config);
-            state.background_ratio[d] = now;
+            state.rest.background_ratio[d] = now;
             let ahead = background_ahead(state, d, grid_at_ms, now, config);
             for (h, value) in ahead.into_iter().enumerate() {
-                state.background_future[h][d] = value;
+                state.rest.background_future[h][d] = value;
             }
         }
+        state.settle();
     }
 
     fn apply_config(&mut self, config: &FleetConfig) {
@@ -282,10 +280,9 @@ impl Fleet {
                 // A new box starts level with the others: no flood to make up for its past.
                 let passes = self.boxes.iter().map(|b| b.pass);
                 state.pass = passes
-                    .fold(None, |least: Option<f64>, pass| {
-                        Some(least.map_or(pass, |least| least.min(pass)))
-                    })
+                    .fold(None, |least: Option<f64>, pass| Some(least.map_or(pass, |least| least.min(pass))))
                     .unwrap_or(0.0);
+                self.handles.insert(box_key(&spec.box_id), handle);
                 self.boxes.insert(position, state);
                 self.positions.push(0);
                 for (position, state) in self.boxes.iter().enumerate() {
@@ -298,11 +295,7 @@ impl Fleet {
     }
 
     fn apply_decided(&mut self, lease_id: u64, decision: &Arc<Decision>) {
-        let crate::decision::Verdict::Placed {
-            box_id,
-            lease_expires_at_ms,
-        } = &decision.verdict
-        else {
+        let crate::decision::Verdict::Placed { box_id, lease_expires_at_ms } = &decision.verdict else {
             return;
         };
         let Some(position) = self.position(box_id) else {
@@ -314,17 +307,14 @@ impl Fleet {
         let at_ms = self.at_ms;
         let state = &mut self.boxes[position];
         let service_ms = state.service_ms(ball.work_ms.unwrap_or(residence_ms));
-        state.committed.add(&ball.demand);
+        state.rest.committed.add(&ball.demand);
         commit_ahead(state, &ball.demand, residence_ms, 1.0);
         state.work_until_ms = state.work_until_ms.max(at_ms) + service_ms;
-        state.service_live_ms += service_ms;
-        state.pass += if state.weight > 0.0 {
-            1.0 / state.weight
-        } else {
-            0.0
-        };
-        state.live.insert(lease_id);
-        state.peak_load = state.peak_load.max(state.load());
+        state.rest.service_live_ms += service_ms;
+        state.pass += if state.weight > 0.0 { 1.0 / state.weight } else { 0.0 };
+        state.rest.live.push_back(lease_id);
+        state.settle();
+        state.rest.peak_load = state.rest.peak_load.max(state.load());
         let handle = state.handle;
         self.join_group(ball, handle);
         self.leases.insert(Lease {
@@ -349,23 +339,17 @@ impl Fleet {
         *mean = Some(mean.map_or(stayed_ms, |mean| mean + RESIDENCE_GAIN * (stayed_ms - mean)));
         let position = self.positions[lease.box_handle as usize] as usize;
         let has_failed_enough =
-            self.boxes[position]
-                .health
-                .count(outcome.succeeded, at_ms, &self.config);
+            self.boxes[position].rest.health.count(outcome.succeeded, at_ms, &self.config);
         if has_failed_enough {
             self.eject(position, at_ms);
         }
-        if self.boxes[position].health.has_failures() {
+        if self.boxes[position].rest.health.has_failures() {
             self.refresh_box(position);
         }
     }
 
     fn eject(&mut self, position: usize, at_ms: u64) {
-        let ejected = self
-            .boxes
-            .iter()
-            .filter(|b| b.health.is_ejected(at_ms))
-            .count();
+        let ejected = self.boxes.iter().filter(|b| b.rest.health.is_ejected(at_ms)).count();
         let most = (self.boxes.len() as f64 * self.config.ejection_share_max) as usize;
         // Never all of them, whatever the share says.
         if ejected + 1 > most.min(self.boxes.len().saturating_sub(1)) {
@@ -373,17 +357,14 @@ impl Fleet {
             return;
         }
         self.counters.ejections += 1;
-        self.boxes[position].health.eject(at_ms, &self.config);
+        self.boxes[position].rest.health.eject(at_ms, &self.config);
         self.refresh_box(position);
         self.count_admissible();
     }
 
     fn end_lease(&mut self, lease_id: u64, state: LeaseState, at_ms: u64) -> Option<Lease> {
         let forget_at_ms = at_ms + self.config.idempotency_keep_ms;
-        let lease = self
-            .leases
-            .end(lease_id, state, at_ms, forget_at_ms)?
-            .clone();
+        let lease = self.leases.end(lease_id, state, at_ms, forget_at_ms)?.clone();
         self.leave(&lease, true);
         Some(lease)
     }
@@ -394,19 +375,22 @@ impl Fleet {
         let ball = &lease.decision.ball;
         let position = self.positions[lease.box_handle as usize] as usize;
         let state = &mut self.boxes[position];
-        state.live.remove(&lease.lease_id);
-        state.committed.subtract(&ball.demand);
-        if state.live.is_empty() {
+        if let Ok(index) = state.rest.live.binary_search(&lease.lease_id) {
+            state.rest.live.remove(index);
+        }
+        state.rest.committed.subtract(&ball.demand);
+        if state.rest.live.is_empty() {
             // Sums of floats come back to exactly nothing.
-            state.committed_future = [[0.0; DIMENSIONS]; HORIZONS];
-            state.service_live_ms = 0;
+            state.rest.committed_future = [[0.0; DIMENSIONS]; HORIZONS];
+            state.rest.service_live_ms = 0;
             state.work_until_ms = at_ms;
         } else {
             commit_ahead(state, &ball.demand, lease.residence_ms, -1.0);
             // Estimates drift; the work left is never more than what the live balls brought.
-            state.service_live_ms -= lease.service_ms;
-            state.work_until_ms = state.work_until_ms.min(at_ms + state.service_live_ms);
+            state.rest.service_live_ms -= lease.service_ms;
+            state.work_until_ms = state.work_until_ms.min(at_ms + state.rest.service_live_ms);
         }
+        state.settle();
         if was_there {
             state.depart(Departure {
                 left_at_ms: at_ms,
@@ -416,13 +400,7 @@ impl Fleet {
             });
         }
         if let Some(key) = group_key(ball) {
-            let place = self.groups.entry_or(
-                key,
-                GroupPlace {
-                    handle: 0,
-                    count: 1,
-                },
-            );
+            let place = self.groups.entry_or(key, GroupPlace { handle: 0, count: 1 });
             place.count -= 1;
             if place.count == 0 {
                 self.groups.remove(key);
@@ -432,9 +410,7 @@ impl Fleet {
 
     fn join_group(&mut self, ball: &Ball, handle: u32) {
         if let Some(key) = group_key(ball) {
-            self.groups
-                .entry_or(key, GroupPlace { handle, count: 0 })
-                .count += 1;
+            self.groups.entry_or(key, GroupPlace { handle, count: 0 }).count += 1;
         }
     }
 
@@ -442,21 +418,18 @@ impl Fleet {
     #[must_use]
     pub fn expected_residence_ms(&self, ball: &Ball) -> f64 {
         ball.expected_residence_ms.map_or_else(
-            || {
-                self.residence_ms[ball.class as usize]
-                    .unwrap_or(self.config.residence_ms_default as f64)
-            },
+            || self.residence_ms[ball.class as usize].unwrap_or(self.config.residence_ms_default as f64),
             |stated| stated as f64,
         )
     }
 
     fn search(&self, box_id: &str) -> Result<usize, usize> {
-        self.boxes
-            .binary_search_by(|state| (*state.spec.box_id).cmp(box_id))
+        self.boxes.binary_search_by(|state| (*state.spec.box_id).cmp(box_id))
     }
 
     fn position(&self, box_id: &str) -> Option<usize> {
-        self.search(box_id).ok()
+        let handle = self.handles.get(box_key(box_id))?;
+        Some(self.positions[*handle as usize] as usize)
     }
 }
 
@@ -556,10 +529,7 @@ impl Fleet {
     #[must_use]
     pub fn is_news(&self, report: &BoxReport) -> bool {
         self.get_box(&report.box_id).is_some_and(|state| {
-            state
-                .last_report
-                .as_ref()
-                .is_none_or(|last| report.sampled_at_ms > last.sampled_at_ms)
+            state.rest.last_report.as_ref().is_none_or(|last| report.sampled_at_ms > last.sampled_at_ms)
         })
     }
 
@@ -583,12 +553,12 @@ impl Fleet {
         }
         for state in &self.boxes {
             let (amounts, count) = sums[state.handle as usize];
-            if amounts != state.committed || count != state.live.len() {
+            if amounts != state.rest.committed || count != state.rest.live.len() {
                 return Err(format!(
                     "box {}: reserved {:?} in {} leases, but its live leases sum to {:?} in {}",
                     state.spec.box_id,
-                    state.committed,
-                    state.live.len(),
+                    state.rest.committed,
+                    state.rest.live.len(),
                     amounts,
                     count
                 ));
@@ -599,28 +569,18 @@ impl Fleet {
 }
 
 fn gate(state: &BoxState, grid_at_ms: u64, config: &FleetConfig) -> Option<Refusal> {
-    if state.life.stage >= Stage::Draining {
-        let is_down = state.life.stage == Stage::Down;
-        return Some(if is_down {
-            Refusal::Down
-        } else {
-            Refusal::Draining
-        });
+    if state.rest.life.stage >= Stage::Draining {
+        let is_down = state.rest.life.stage == Stage::Down;
+        return Some(if is_down { Refusal::Down } else { Refusal::Draining });
     }
     if state.weight <= 0.0 {
         return Some(Refusal::WeightZero);
     }
-    let silent_ms = state
-        .last_report
-        .as_ref()
-        .map(|r| grid_at_ms.saturating_sub(r.sampled_at_ms));
+    let silent_ms = state.rest.last_report.as_ref().map(|r| grid_at_ms.saturating_sub(r.sampled_at_ms));
     if silent_ms.is_some_and(|silent_ms| silent_ms > config.report_expired_ms) {
         return Some(Refusal::Stale);
     }
-    state
-        .health
-        .is_ejected(grid_at_ms)
-        .then_some(Refusal::Ejected)
+    state.rest.health.is_ejected(grid_at_ms).then_some(Refusal::Ejected)
 }
 
 /// Add (`sign` 1) or take away (−1) a ball's expected presence at every horizon: its demand times
@@ -630,25 +590,27 @@ fn commit_ahead(state: &mut BoxState, demand: &Amounts, residence_ms: f64, sign:
     for (h, survival) in survival.into_iter().enumerate() {
         for d in 0..DIMENSIONS {
             let ratio = demand.0[d] as f64 * state.inverse_capacity[d];
-            state.committed_future[h][d] += sign * ratio * survival;
+            state.rest.committed_future[h][d] += sign * ratio * survival;
         }
     }
 }
 
 /// Probability that a ball with mean stay `residence_ms` is still there at each horizon.
+///
+/// The horizons are 1, 2, 4 and 10 times the first, so one exponential and its powers serve all.
 #[must_use]
 pub fn survival(residence_ms: f64) -> [f64; HORIZONS] {
-    HORIZONS_MS.map(|horizon_ms| libm::exp(-(horizon_ms as f64) / residence_ms.max(1.0)))
+    const { assert!(HORIZONS == 4 && HORIZONS_MS[1] == 2 * HORIZONS_MS[0]) };
+    const { assert!(HORIZONS_MS[2] == 4 * HORIZONS_MS[0] && HORIZONS_MS[3] == 10 * HORIZONS_MS[0]) };
+    let once = libm::exp(-(HORIZONS_MS[0] as f64) / residence_ms.max(1.0));
+    let twice = once * once;
+    let four = twice * twice;
+    [once, twice, four, four * four * twice]
 }
 
 fn mean_model_weight(boxes: &[BoxState]) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0.0);
-    for forecast in boxes
-        .iter()
-        .flat_map(|b| &b.series)
-        .flatten()
-        .filter_map(|s| s.forecast.as_ref())
-    {
+    for forecast in boxes.iter().flat_map(|b| &b.rest.series).flatten().filter_map(|s| s.forecast.as_ref()) {
         sum += forecast.horizons[HORIZONS - 1].model_weight;
         count += 1.0;
     }
@@ -660,16 +622,16 @@ fn strategy_ids(artifact_id: Option<&Arc<str>>) -> Vec<Arc<str>> {
     StrategyName::ALL
         .iter()
         .map(|name| match artifact_id {
-            Some(artifact_id) if name.needs_model() => {
-                format!("{}+{artifact_id}", name.versioned()).into()
-            }
+            Some(artifact_id) if name.needs_model() => format!("{}+{artifact_id}", name.versioned()).into(),
             _ => name.versioned().into(),
         })
         .collect()
 }
 
+fn box_key(box_id: &str) -> u128 {
+    xxhash_rust::xxh3::xxh3_128(box_id.as_bytes())
+}
+
 fn group_key(ball: &Ball) -> Option<u128> {
-    ball.group
-        .as_deref()
-        .map(|group| crate::domain::ball::ball_key(&ball.tenant, group))
+    ball.group.as_deref().map(|group| crate::domain::ball::ball_key(&ball.tenant, group))
 }

@@ -58,9 +58,7 @@ impl<'a> View<'a> {
     /// Work of the ball at speed 1, in milliseconds: stated, else its expected stay.
     #[must_use]
     pub fn work_ms(&self) -> f64 {
-        self.ball
-            .work_ms
-            .unwrap_or_else(|| self.fleet.expected_residence_ms(self.ball))
+        self.ball.work_ms.unwrap_or_else(|| self.fleet.expected_residence_ms(self.ball))
     }
 
     /// Probability that the ball is still there at each horizon, and the number of horizons that
@@ -68,10 +66,7 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn stay(&self) -> ([f64; HORIZONS], usize) {
         let residence_ms = self.fleet.expected_residence_ms(self.ball);
-        let within = HORIZONS_MS
-            .iter()
-            .take_while(|h| **h as f64 <= residence_ms)
-            .count();
+        let within = HORIZONS_MS.iter().take_while(|h| **h as f64 <= residence_ms).count();
         (survival(residence_ms), within)
     }
 
@@ -86,7 +81,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// The first reason why not.
-    #[inline]
+    #[inline(always)]
     pub fn admit(&self, state: &BoxState) -> Result<(), Refusal> {
         match state.gate() {
             None => {}
@@ -97,10 +92,7 @@ impl<'a> View<'a> {
         if self.ball.role.is_some() && self.ball.role.as_deref() != state.spec.role.as_deref() {
             return Err(Refusal::Role);
         }
-        if self
-            .group_handle
-            .is_some_and(|handle| handle != state.handle)
-        {
+        if self.group_handle.is_some_and(|handle| handle != state.handle) {
             return Err(Refusal::Group);
         }
         state.fits(&self.ball.demand, self.is_critical)
@@ -138,6 +130,10 @@ pub struct Scored {
 impl Scored {
     #[inline]
     fn is_before(&self, other: &Self) -> bool {
+        // Scores are numbers here, and nearly always differ.
+        if self.score != other.score {
+            return self.score < other.score;
+        }
         self.score
             .total_cmp(&other.score)
             .then(self.tie.total_cmp(&other.tie))
@@ -159,11 +155,7 @@ pub struct Ranking {
 
 impl Default for Ranking {
     fn default() -> Self {
-        let none = Scored {
-            score: 0.0,
-            tie: 0.0,
-            position: 0,
-        };
+        let none = Scored { score: 0.0, tie: 0.0, position: 0 };
         Self {
             best: [none; CANDIDATES_MAX],
             count: 0,
@@ -185,8 +177,17 @@ impl Ranking {
 
     /// Offer a box; it is kept when it is among the best so far. A score that is no number is the
     /// worst of all.
-    #[inline]
-    pub fn offer(&mut self, mut scored: Scored) {
+    #[inline(always)]
+    pub fn offer(&mut self, scored: Scored) {
+        // One comparison settles nearly all of them; what it can't tell is looked at in full.
+        if self.count == CANDIDATES_MAX && scored.score > self.best[CANDIDATES_MAX - 1].score {
+            return;
+        }
+        self.keep(scored);
+    }
+
+    #[inline(never)]
+    fn keep(&mut self, mut scored: Scored) {
         if scored.score.is_nan() {
             scored.score = f64::INFINITY;
         }

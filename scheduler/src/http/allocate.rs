@@ -55,7 +55,7 @@ pub struct Allocation<'a> {
     pub panic: bool,
     /// How the lease stands, when this answer was given before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub replayed: Option<&'static str>,
+    pub repeated: Option<&'static str>,
 }
 
 impl<'a> Allocation<'a> {
@@ -79,7 +79,7 @@ impl<'a> Allocation<'a> {
             propensity: decision.propensity,
             score: decision.candidates.first().map(|best| best.score),
             panic: decision.panic,
-            replayed: placed.is_replayed.then(|| state_name(placed.state)),
+            repeated: placed.is_repeat.then(|| state_name(placed.state)),
         }
     }
 }

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use berth_models::decision::Refusal;
 use berth_models::domain::{BoxReport, BoxSpec, Dimension, FieldIssue, Invalid, Stage, Usage};
+use berth_models::engine::EngineError;
 use berth_models::fleet::{BoxState, Fleet};
 use berth_models::forecast::SeriesForecast;
 use serde::{Deserialize, Serialize};
@@ -145,9 +146,9 @@ pub async fn report(
     let (reported, ticket) = app.sequencer.report(report)?;
     durable(ticket).await?;
     let answer = ReportAnswer {
-        accepted: reported.is_accepted,
-        reason: (!reported.is_accepted).then_some("not_newer"),
-        set_aside: reported.set_aside,
+        accepted: reported.is_news,
+        reason: (!reported.is_news).then_some("not_newer"),
+        set_aside: reported.issues,
     };
     Ok(json(StatusCode::OK, &answer))
 }
@@ -208,7 +209,7 @@ impl BoxView {
 
 fn view(app: &App, box_id: &str, status: StatusCode) -> Result<Response, Problem> {
     let view = app.sequencer.look(|fleet| fleet.get_box(box_id).map(|state| BoxView::new(app, state)));
-    let view = view.ok_or_else(|| Denied::UnknownBox(box_id.to_owned()))?;
+    let view = view.ok_or_else(|| Denied::Engine(EngineError::UnknownBox(box_id.to_owned())))?;
     Ok(json(status, &view))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use berth_models::domain::{Invalid, Outcome, ball::DURATION_MS_MAX};
+use berth_models::domain::Outcome;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -28,9 +28,6 @@ pub struct Heartbeat {
     pub tenant: String,
     /// The ball the lease was granted to.
     pub ball_id: String,
-    /// Length from now on, in engine milliseconds; absent: the configured default.
-    #[serde(default)]
-    pub lease_ms: Option<u64>,
 }
 
 /// The end of a ball's work.
@@ -75,7 +72,7 @@ pub struct LeaseAnswer {
     pub ended_at_ms: Option<u64>,
     /// Whether it had ended in this very way before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub replayed: bool,
+    pub repeated: bool,
 }
 
 impl LeaseAnswer {
@@ -85,7 +82,7 @@ impl LeaseAnswer {
             state: state_name(ended.state),
             lease_expires_at_ms: None,
             ended_at_ms: Some(app.sequencer.clock().to_wall(ended.ended_at_ms)),
-            replayed: ended.is_replayed,
+            repeated: ended.is_repeat,
         }
     }
 }
@@ -102,18 +99,15 @@ pub async fn heartbeat(
     PathOf(lease_id): PathOf<u64>,
     JsonBody(body): JsonBody<Heartbeat>,
 ) -> Result<Response, Problem> {
-    if let Some(lease_ms) = body.lease_ms.filter(|lease_ms| !(1..=DURATION_MS_MAX).contains(lease_ms)) {
-        return Err(Invalid::new("lease_ms", lease_ms, format!("1 to {DURATION_MS_MAX}")).into());
-    }
     let owner = Owner { tenant: &body.tenant, ball_id: &body.ball_id };
-    let (expires_at_ms, ticket) = app.sequencer.heartbeat(lease_id, owner, body.lease_ms)?;
+    let (expires_at_ms, ticket) = app.sequencer.heartbeat(lease_id, owner)?;
     durable(ticket).await?;
     let answer = LeaseAnswer {
         lease_id,
         state: "live",
         lease_expires_at_ms: Some(app.sequencer.clock().to_wall(expires_at_ms)),
         ended_at_ms: None,
-        replayed: false,
+        repeated: false,
     };
     Ok(json(StatusCode::OK, &answer))
 }

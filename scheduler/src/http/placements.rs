@@ -75,7 +75,8 @@ pub async fn get(
     State(app): State<Arc<App>>,
     PathOf((tenant, ball_id)): PathOf<(String, String)>,
 ) -> Result<Response, Problem> {
-    if let Some((placed, ticket)) = app.sequencer.find(&tenant, &ball_id)? {
+    let (placed, ticket) = app.sequencer.find(&tenant, &ball_id)?;
+    if let Some(placed) = placed {
         durable(ticket).await?;
         let clock = app.sequencer.clock();
         let view = PlacementView {

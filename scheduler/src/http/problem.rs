@@ -6,7 +6,9 @@ use std::fmt::Display;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use berth_models::decision::Decision;
 use berth_models::domain::Invalid;
+use berth_models::engine::EngineError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -113,6 +115,18 @@ impl Problem {
         Self::new(kinds::MALFORMED, format!("{error}; see /openapi.json for the fields"))
     }
 
+    fn no_box(decision: &Decision) -> Self {
+        let boxes: u32 = decision.refused.values().sum();
+        let causes = decision.refused.iter().map(|(refusal, count)| (refusal.name(), *count)).collect();
+        let more = More { causes: Some(causes), ..More::default() };
+        let detail = if boxes == 0 {
+            "no box is registered; register one with PUT /v1/boxes/{box_id}".to_owned()
+        } else {
+            format!("all {boxes} boxes refused; POST the ball to /v1/explain to see each, and come again")
+        };
+        Self { more: Box::new(more), ..Self::new(kinds::NO_BOX, detail).later() }
+    }
+
     fn later(mut self) -> Self {
         self.retry_after_s = Some(RETRY_AFTER_S);
         self
@@ -132,6 +146,33 @@ impl From<Invalid> for Problem {
     }
 }
 
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        let text = error.to_string();
+        let limit = |field: &str, limit: usize| {
+            let (field, value) = (Some(field.to_owned()), Some(limit.to_string()));
+            let more = More { field, value, ..More::default() };
+            Self { more: Box::new(more), ..Self::new(kinds::LIMIT, &text).later() }
+        };
+        match error {
+            EngineError::Invalid(invalid) => invalid.into(),
+            EngineError::Conflict { .. } => Self::new(kinds::CONFLICT, text),
+            EngineError::TooManyBalls { balls_max, .. } => limit("balls_max", balls_max),
+            EngineError::TooManyBoxes { boxes_max } => limit("boxes_max", boxes_max),
+            EngineError::UnknownBox(_) => {
+                Self::new(kinds::UNKNOWN, format!("{text}: PUT /v1/boxes/{{box_id}}"))
+            }
+            EngineError::UnknownLease(_) => Self::new(kinds::UNKNOWN, text),
+            EngineError::NotOwner(_) => {
+                Self::new(kinds::NOT_OWNER, format!("{text}; send the tenant and ball_id it was granted to"))
+            }
+            EngineError::Ended { .. } => {
+                Self::new(kinds::LEASE_ENDED, format!("{text}; allocate again if the place is still needed"))
+            }
+        }
+    }
+}
+
 impl From<Denied> for Problem {
     fn from(denied: Denied) -> Self {
         let text = denied.to_string();
@@ -142,42 +183,8 @@ impl From<Denied> for Problem {
             )
             .later(),
             Denied::Behind => Self::new(kinds::NOT_READY, format!("{text}; come again")).later(),
-            Denied::Unplaceable(decision) => {
-                let boxes: u32 = decision.refused.values().sum();
-                let causes =
-                    decision.refused.iter().map(|(refusal, count)| (refusal.name(), *count)).collect();
-                let detail = if boxes == 0 {
-                    "no box is registered; register one with PUT /v1/boxes/{id}".to_owned()
-                } else {
-                    format!(
-                        "all {boxes} boxes refused; POST the ball to /v1/explain to see each of them, and come again"
-                    )
-                };
-                let more = More { causes: Some(causes), ..More::default() };
-                Self { more: Box::new(more), ..Self::new(kinds::NO_BOX, detail).later() }
-            }
-            Denied::Conflict { .. } => {
-                Self::new(kinds::CONFLICT, format!("{text}; send the same body again, or a new ball_id"))
-            }
-            Denied::Limit { field, limit } => {
-                let (field, value) = (Some(field.to_owned()), Some(limit.to_string()));
-                let more = More { field, value, ..More::default() };
-                let detail = format!("{text}; complete or release, or raise it with PATCH /v1/config");
-                Self { more: Box::new(more), ..Self::new(kinds::LIMIT, detail).later() }
-            }
-            Denied::UnknownBox(_) => {
-                Self::new(kinds::UNKNOWN, format!("{text}; register it with PUT /v1/boxes/{{id}}"))
-            }
-            Denied::UnknownLease(_) => {
-                Self::new(kinds::UNKNOWN, format!("{text}: it never was, or was forgotten after its end"))
-            }
-            Denied::NotOwner(_) => {
-                Self::new(kinds::NOT_OWNER, format!("{text}; send the tenant and ball_id it was granted to"))
-            }
-            Denied::LeaseEnded { .. } => {
-                Self::new(kinds::LEASE_ENDED, format!("{text}; allocate again if the place is still needed"))
-            }
-            Denied::Invalid(invalid) => invalid.into(),
+            Denied::Unplaceable(decision) => Self::no_box(&decision),
+            Denied::Engine(error) => error.into(),
             Denied::Version { .. } => {
                 Self::new(kinds::VERSION, format!("{text}; read it again and repeat the change"))
             }

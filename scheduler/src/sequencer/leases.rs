@@ -2,10 +2,11 @@
 
 use berth_models::domain::Outcome;
 use berth_models::domain::ball::ball_key;
-use berth_models::event::EventKind;
+use berth_models::engine::{Engine, EngineError, Stamp};
+use berth_models::event::Event;
 use berth_models::fleet::LeaseState;
 
-use super::{Denied, Sequencer, Turn};
+use super::{Denied, Sequencer};
 use crate::ledger::Ticket;
 use crate::telemetry::Counted;
 
@@ -18,6 +19,12 @@ pub struct Owner<'a> {
     pub ball_id: &'a str,
 }
 
+impl Owner<'_> {
+    fn key(self) -> u128 {
+        ball_key(self.tenant, self.ball_id)
+    }
+}
+
 /// How a lease ended. Times are engine milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ended {
@@ -28,32 +35,21 @@ pub struct Ended {
     /// When it ended.
     pub ended_at_ms: u64,
     /// Whether it had ended in this very way before.
-    pub is_replayed: bool,
+    pub is_repeat: bool,
 }
 
 impl Sequencer {
-    /// Renew a live lease for `lease_ms`, or the configured default; returns its new end in engine
-    /// milliseconds.
+    /// Renew a live lease by the length its ball asked for, or the default; returns its new end in
+    /// engine milliseconds.
     ///
     /// # Errors
     /// See [`Denied`]; a lease whose time has come is not renewed.
-    pub fn heartbeat(
-        &self,
-        lease_id: u64,
-        owner: Owner,
-        lease_ms: Option<u64>,
-    ) -> Result<(u64, Ticket), Denied> {
-        let mut turn = self.turn()?;
-        let state = turn.owned(lease_id, owner)?;
-        if state != LeaseState::Live {
-            return Err(Denied::LeaseEnded { lease_id, state });
-        }
-        let config = turn.fleet().config();
-        let length_ms = lease_ms.unwrap_or(config.lease_ms_default).min(config.lease_ms_max);
-        let expires_at_ms = turn.at_ms + length_ms;
-        let seq = turn.append(EventKind::Renewed { lease_id, expires_at_ms });
-        self.telemetry.count(Counted::Heartbeats);
-        Ok((expires_at_ms, turn.seal(seq)))
+    pub fn heartbeat(&self, lease_id: u64, owner: Owner) -> Result<(u64, Ticket), Denied> {
+        self.turn(|engine, stamp, out| {
+            let expires_at_ms = engine.heartbeat(lease_id, owner.key(), stamp, out)?;
+            self.telemetry.count(Counted::Heartbeats);
+            Ok((expires_at_ms, engine.fleet().seq()))
+        })
     }
 
     /// The work of a live lease ended with `outcome`.
@@ -61,8 +57,9 @@ impl Sequencer {
     /// # Errors
     /// See [`Denied`].
     pub fn complete(&self, lease_id: u64, owner: Owner, outcome: Outcome) -> Result<(Ended, Ticket), Denied> {
-        let kind = EventKind::Completed { lease_id, outcome };
-        self.end(lease_id, owner, kind, LeaseState::Completed { outcome }, Counted::Completed)
+        self.end(lease_id, Counted::Completed, |engine, stamp, out| {
+            engine.complete(lease_id, owner.key(), outcome, stamp, out)
+        })
     }
 
     /// The owner gives a live lease back unused.
@@ -70,45 +67,28 @@ impl Sequencer {
     /// # Errors
     /// See [`Denied`].
     pub fn release(&self, lease_id: u64, owner: Owner) -> Result<(Ended, Ticket), Denied> {
-        let kind = EventKind::Released { lease_id };
-        self.end(lease_id, owner, kind, LeaseState::Released, Counted::Released)
+        self.end(lease_id, Counted::Released, |engine, stamp, out| {
+            engine.release(lease_id, owner.key(), stamp, out)
+        })
     }
 
     fn end(
         &self,
         lease_id: u64,
-        owner: Owner,
-        kind: EventKind,
-        wanted: LeaseState,
         counted: Counted,
+        end: impl FnOnce(&mut Engine, Stamp, &mut Vec<Event>) -> Result<(), EngineError>,
     ) -> Result<(Ended, Ticket), Denied> {
-        let mut turn = self.turn()?;
-        let state = turn.owned(lease_id, owner)?;
-        let is_replayed = state == wanted;
-        if state != LeaseState::Live && !is_replayed {
-            return Err(Denied::LeaseEnded { lease_id, state });
-        }
-        if !is_replayed {
-            turn.append(kind);
-            self.telemetry.count(counted);
-        }
-        let lease = turn.fleet().leases().get(lease_id);
-        let ended_at_ms = lease.map_or(turn.at_ms, |lease| lease.ended_at_ms);
-        // A repeated end waits for the first one, which may not be durable yet.
-        let seq = turn.fleet().seq();
-        Ok((Ended { lease_id, state: wanted, ended_at_ms, is_replayed }, turn.seal(seq)))
-    }
-}
-
-impl Turn<'_> {
-    /// How a lease stands, for its owner alone.
-    fn owned(&mut self, lease_id: u64, owner: Owner) -> Result<LeaseState, Denied> {
-        self.settle(lease_id);
-        let lease = self.fleet().leases().get(lease_id);
-        let lease = lease.ok_or(Denied::UnknownLease(lease_id))?;
-        if lease.decision.ball.key() != ball_key(owner.tenant, owner.ball_id) {
-            return Err(Denied::NotOwner(lease_id));
-        }
-        Ok(lease.state)
+        self.turn(|engine, stamp, out| {
+            let was_live = engine.fleet().leases().get(lease_id).is_some_and(|l| l.state == LeaseState::Live);
+            end(engine, stamp, out)?;
+            if was_live {
+                self.telemetry.count(counted);
+            }
+            let lease = engine.fleet().leases().get(lease_id);
+            let lease = lease.ok_or(EngineError::UnknownLease(lease_id))?;
+            let (state, ended_at_ms) = (lease.state, lease.ended_at_ms);
+            // A repeated end waits for the first one, which may not be durable yet.
+            Ok((Ended { lease_id, state, ended_at_ms, is_repeat: !was_live }, engine.fleet().seq()))
+        })
     }
 }

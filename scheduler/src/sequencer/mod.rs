@@ -1,8 +1,9 @@
 //! The sequencer: the one place where a pool's state advances.
 //!
-//! Every change takes a turn: under one lock, time passes and leases end, a decision is taken or an
-//! operation checked, its event is applied to the fleet at once and handed to the journal in order.
-//! Waiting for durability happens outside. Nothing awaits, reads a file or sends under the lock.
+//! Every change takes a turn: under one lock the engine (`berth_models::engine`, which the simulator
+//! runs too) lets leases expire, decides and applies its events; they go to the shadow and to the
+//! journal in order. Waiting for durability happens outside. Nothing awaits, reads a file or draws
+//! under the lock.
 
 mod allocate;
 mod boxes;
@@ -12,22 +13,18 @@ mod leases;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use berth_models::decision::Decision;
-use berth_models::domain::Invalid;
-use berth_models::event::{Event, EventKind};
+use berth_models::engine::{Engine, EngineError, Stamp};
+use berth_models::event::Event;
 use berth_models::fleet::{Fleet, LeaseState};
-use berth_models::strategy::Ranking;
 
 pub use allocate::Placed;
-pub use boxes::{Registered, Reported};
+pub use boxes::Registered;
 pub use leases::{Ended, Owner};
 
 use crate::clock::{EngineClock, wall_now_ms};
 use crate::ledger::{CommitError, Journal, Refused, Ticket};
 use crate::shadow::{Feed, Shadow};
 use crate::telemetry::Telemetry;
-
-/// Most leases ended in one turn, so that no request waits for a great many; the ticker goes on.
-const EXPIRED_A_TURN_MAX: usize = 256;
 
 /// Why something was not done. The HTTP layer maps each to one problem.
 #[derive(Debug, thiserror::Error)]
@@ -40,43 +37,10 @@ pub enum Denied {
     Behind,
     /// No box can take the ball.
     #[error("no box can take the ball")]
-    Unplaceable(Box<Decision>),
-    /// The ball's id is known with another body.
-    #[error("ball {ball_id:?} of tenant {tenant:?} is known with another body")]
-    Conflict {
-        /// Whose ball.
-        tenant: String,
-        /// The ball.
-        ball_id: String,
-    },
-    /// A limit of the configuration is reached.
-    #[error("{field} = {limit} is reached")]
-    Limit {
-        /// The limit's name.
-        field: &'static str,
-        /// Its value.
-        limit: usize,
-    },
-    /// No such box.
-    #[error("no box is called {0:?}")]
-    UnknownBox(String),
-    /// No such lease, or forgotten since.
-    #[error("no lease {0} is known")]
-    UnknownLease(u64),
-    /// The lease is another ball's.
-    #[error("lease {0} belongs to another ball")]
-    NotOwner(u64),
-    /// The lease has ended in another way.
-    #[error("lease {lease_id} has ended: {}", state_name(*state))]
-    LeaseEnded {
-        /// The lease.
-        lease_id: u64,
-        /// How it ended.
-        state: LeaseState,
-    },
-    /// A value is not allowed.
+    Unplaceable(Arc<Decision>),
+    /// The engine says no.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Engine(#[from] EngineError),
     /// The configuration has moved on.
     #[error("the configuration has version {have}, the change was made for {given}")]
     Version {
@@ -93,6 +57,12 @@ impl From<CommitError> for Denied {
     }
 }
 
+impl From<berth_models::domain::Invalid> for Denied {
+    fn from(invalid: berth_models::domain::Invalid) -> Self {
+        Self::Engine(invalid.into())
+    }
+}
+
 /// The name of a lease's state.
 #[must_use]
 pub fn state_name(state: LeaseState) -> &'static str {
@@ -105,8 +75,10 @@ pub fn state_name(state: LeaseState) -> &'static str {
 }
 
 struct Inner {
-    fleet: Fleet,
-    ranking: Ranking,
+    engine: Engine,
+    /// What the engine has appended in this turn.
+    out: Vec<Event>,
+    /// The same on its way to the journal.
     pending: Vec<Arc<Event>>,
     feed: Option<Feed>,
 }
@@ -126,7 +98,8 @@ impl Sequencer {
     pub fn new(fleet: Fleet, clock: EngineClock, journal: Arc<Journal>, telemetry: Arc<Telemetry>) -> Self {
         let shadow = Shadow::default();
         let feed = fleet.config().candidate.and_then(|candidate| shadow.start(&fleet, candidate));
-        let inner = Inner { fleet, ranking: Ranking::default(), pending: Vec::new(), feed };
+        let engine = Engine::new(fleet);
+        let inner = Inner { engine, out: Vec::new(), pending: Vec::new(), feed };
         Self { inner: Mutex::new(inner), clock, journal, shadow, telemetry }
     }
 
@@ -156,39 +129,72 @@ impl Sequencer {
 
     /// Look at the fleet as it stands now. Keep `look` short: decisions wait for it.
     pub fn look<T>(&self, look: impl FnOnce(&Fleet) -> T) -> T {
-        let mut inner = self.lock();
-        let now_ms = self.clock.now_ms();
-        inner.fleet.advance(now_ms);
-        look(&inner.fleet)
+        self.in_turn(|engine, stamp, out| {
+            engine.expire(stamp, out);
+            (look(engine.fleet()), None)
+        })
+        .0
     }
 
     /// Let time pass: end leases whose time has come. Called by a ticker when nobody asks.
     pub fn tick(&self) {
-        while let Ok(turn) = self.turn() {
-            if turn.fleet().first_expired(turn.at_ms).is_none() {
-                return;
-            }
+        if self.journal.failure().is_none() {
+            self.look(|_| ());
         }
     }
 
     /// Undo placements that the ledger refused.
     pub fn revert(&self, refused: &[Refused]) {
-        let mut turn = Turn::begin(self);
-        for refused in refused {
-            tracing::error!(
-                lease_id = refused.seq,
-                reason = %refused.reason,
-                "the ledger refused a placement; it is undone"
-            );
-            turn.append(EventKind::Reverted { lease_id: refused.seq });
-        }
+        self.in_turn(|engine, stamp, out| {
+            for Refused { seq, reason } in refused {
+                tracing::error!(lease_id = seq, %reason, "the ledger refused a placement; it is undone");
+                engine.revert(*seq, stamp, out);
+            }
+            ((), None)
+        });
     }
 
     /// A ticket for everything up to now.
     pub fn flush(&self) -> Ticket {
-        let turn = Turn::begin(self);
-        let seq = turn.fleet().seq();
-        turn.seal(seq)
+        self.in_turn(|engine, _, _| ((), Some(engine.fleet().seq()))).1
+    }
+
+    /// Take a turn, unless nothing can be recorded. `work` returns its result and the seq that has to
+    /// be durable before it may be answered.
+    fn turn<T>(
+        &self,
+        work: impl FnOnce(&mut Engine, Stamp, &mut Vec<Event>) -> Result<(T, u64), Denied>,
+    ) -> Result<(T, Ticket), Denied> {
+        if let Some(reason) = self.journal.failure() {
+            return Err(Denied::NotReady(reason.to_owned()));
+        }
+        if self.journal.is_behind() {
+            return Err(Denied::Behind);
+        }
+        let (worked, ticket) = self.in_turn(|engine, stamp, out| match work(engine, stamp, out) {
+            Ok((value, seq)) => (Ok(value), Some(seq)),
+            Err(denied) => (Err(denied), None),
+        });
+        Ok((worked?, ticket))
+    }
+
+    /// Take a turn: what the engine appends goes to the shadow and the journal, whatever came of it.
+    fn in_turn<T>(
+        &self,
+        work: impl FnOnce(&mut Engine, Stamp, &mut Vec<Event>) -> (T, Option<u64>),
+    ) -> (T, Ticket) {
+        let mut guard = self.lock();
+        let Inner { engine, out, pending, feed } = &mut *guard;
+        let at_ms = self.clock.now_ms().max(engine.fleet().at_ms());
+        let (value, wait_for) = work(engine, Stamp { at_ms, wall_ms: wall_now_ms() }, out);
+        pending.extend(out.drain(..).map(Arc::new));
+        if let Some(feed) = feed {
+            feed.send(pending, engine.fleet());
+        }
+        if pending.is_empty() && wait_for.is_none() {
+            return (value, Ticket::Durable);
+        }
+        (value, self.journal.submit(pending, wait_for))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -197,72 +203,5 @@ impl Sequencer {
             self.journal.fail("a turn panicked; restart to recover from the log");
             poisoned.into_inner()
         })
-    }
-
-    /// Begin a turn: time passes and leases end.
-    fn turn(&self) -> Result<Turn<'_>, Denied> {
-        if self.journal.is_behind() {
-            return Err(Denied::Behind);
-        }
-        let mut turn = Turn::begin(self);
-        if let Some(reason) = self.journal.failure() {
-            return Err(Denied::NotReady(reason.to_owned()));
-        }
-        let at_ms = turn.at_ms;
-        for _ in 0..EXPIRED_A_TURN_MAX {
-            let Some((_, lease_id)) = turn.fleet().first_expired(at_ms) else { break };
-            turn.append(EventKind::Expired { lease_id });
-        }
-        Ok(turn)
-    }
-}
-
-/// One turn under the lock. What it has appended is handed over when it ends, however it ends.
-struct Turn<'a> {
-    inner: MutexGuard<'a, Inner>,
-    sequencer: &'a Sequencer,
-    at_ms: u64,
-    wall_ms: u64,
-}
-
-impl<'a> Turn<'a> {
-    fn begin(sequencer: &'a Sequencer) -> Self {
-        let mut inner = sequencer.lock();
-        let at_ms = sequencer.clock.now_ms().max(inner.fleet.at_ms());
-        inner.fleet.advance(at_ms);
-        Self { inner, sequencer, at_ms, wall_ms: wall_now_ms() }
-    }
-
-    fn fleet(&self) -> &Fleet {
-        &self.inner.fleet
-    }
-
-    /// Apply an event and queue it for the journal; returns its seq.
-    fn append(&mut self, kind: EventKind) -> u64 {
-        let inner = &mut *self.inner;
-        let seq = inner.fleet.seq() + 1;
-        let event = Arc::new(Event { seq, at_ms: self.at_ms, wall_ms: self.wall_ms, kind });
-        inner.fleet.apply(&event);
-        if let Some(feed) = &mut inner.feed {
-            feed.send(&event, &inner.fleet);
-        }
-        inner.pending.push(event);
-        seq
-    }
-
-    /// End the turn, with a ticket for `seq`.
-    fn seal(mut self, seq: u64) -> Ticket {
-        let sequencer = self.sequencer;
-        sequencer.journal.submit(&mut self.inner.pending, Some(seq))
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        if !self.inner.pending.is_empty() {
-            let sequencer = self.sequencer;
-            // Nobody waits for it.
-            let _ = sequencer.journal.submit(&mut self.inner.pending, None);
-        }
     }
 }
