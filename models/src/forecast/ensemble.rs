@@ -71,6 +71,13 @@ struct Node {
     right: u32,
 }
 
+impl Node {
+    /// Where a leaf's values begin.
+    fn offset(self) -> usize {
+        self.threshold.to_bits() as usize
+    }
+}
+
 /// One tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tree {
@@ -109,7 +116,7 @@ pub struct Ensemble {
     width: usize,
     trees: Vec<Tree>,
     nodes: Vec<Node>,
-    /// Values of the leaves, `width` each; a leaf's `threshold` holds its offset as bits.
+    /// Values of the leaves, `width` each; a leaf's `threshold` holds the bits of its offset.
     values: Vec<f32>,
 }
 
@@ -175,7 +182,8 @@ impl Ensemble {
         all_finite("leaf value", values)?;
         let offset = self.values.len() as u32;
         self.values.extend_from_slice(values);
-        Ok(Node { feature: offset, threshold: 0.0, left: index as u32, right: index as u32 })
+        let threshold = f32::from_bits(offset);
+        Ok(Node { feature: 0, threshold, left: index as u32, right: index as u32 })
     }
 
     /// Number of features of a row.
@@ -237,7 +245,7 @@ impl Ensemble {
                 }
             }
             for (lane, tree) in at.iter().zip(group) {
-                let offset = self.nodes[*lane].feature as usize;
+                let offset = self.nodes[*lane].offset();
                 let output = tree.output as usize;
                 let values = &self.values[offset..offset + self.width];
                 for (sum, value) in out[output..output + self.width].iter_mut().zip(values) {
@@ -251,11 +259,9 @@ impl Ensemble {
     #[inline]
     fn step(&self, row: &[f32], at: usize) -> usize {
         let node = self.nodes[at];
-        if node.left == node.right {
-            return at;
-        }
         let value = row[(node.feature & !DEFAULT_LEFT) as usize];
-        let left = value < node.threshold || (value.is_nan() && node.feature & DEFAULT_LEFT != 0);
+        // Without short circuits there is no branch to mispredict.
+        let left = (value < node.threshold) | (value.is_nan() & (node.feature & DEFAULT_LEFT != 0));
         if left { node.left as usize } else { node.right as usize }
     }
 
@@ -318,7 +324,10 @@ impl Ensemble {
             }
             deepest = deepest.max(depth);
             if node.left == node.right {
-                if node.left as usize != at || node.feature as usize + self.width > self.values.len() {
+                if node.left as usize != at
+                    || node.offset() + self.width > self.values.len()
+                    || node.feature != 0
+                {
                     return bad(at, "a leaf without values");
                 }
                 continue;

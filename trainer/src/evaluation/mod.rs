@@ -113,26 +113,4 @@ pub fn parse_duration_ms(text: &str) -> anyhow::Result<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lengths_of_time() {
-        assert_eq!(parse_duration_ms("1d").expect("valid"), DAY_MS);
-        assert_eq!(parse_duration_ms("90s").expect("valid"), 90_000);
-        for bad in ["", "d", "1", "1w", "-1d", "9999999d"] {
-            assert!(parse_duration_ms(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn truth_is_within_half_a_cadence() {
-        let points: Vec<(u64, f64)> = (0..10).map(|index| (index * 60_000, index as f64)).collect();
-        let series = TimedSeries { set: String::new(), name: String::new(), points };
-        let span = series.span(&Split { holdout_ms: 120_000, skip_ms: 60_000 }).expect("two samples");
-        assert_eq!((span.cut_ms, span.cadence_ms, span.points.len()), (360_000, 60_000, 9));
-        assert_eq!(span.truth(89_000), Some(1.0));
-        assert_eq!(span.truth(91_000), Some(2.0));
-        assert_eq!(span.truth(540_000), None);
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use anyhow::Context;
 use berth_models::forecast::ensemble::{Ensemble, NodeSpec};
-use berth_models::forecast::{FEATURE_COUNT, QUANTILES};
+use berth_models::forecast::{FEATURE_COUNT, HORIZON_COUNT, QUANTILES};
 use hessboost::config::{GrowPolicy, LeafEstimation, MultiStrategy, TrainingParams, TreeMethod};
 use hessboost::data::DMatrix;
 use hessboost::model::BoostedModel;
@@ -17,10 +17,12 @@ use super::{Fitted, Learner, PROBES, TrainingSet};
 /// Settings, chosen on days before the held-out one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HessboostLearner {
-    /// Boosting rounds.
+    /// Boosting rounds of the last horizon; the others, where little changes, get half as many.
     pub rounds: usize,
     /// Leaves of a tree, grown best first.
     pub leaves: usize,
+    /// Deepest leaf: a bound on the time of a forecast.
+    pub depth: usize,
     /// Shrinkage of a round.
     pub learning_rate: f64,
     /// Share of the rows a round's structure is chosen on.
@@ -40,12 +42,13 @@ pub struct HessboostLearner {
 impl Default for HessboostLearner {
     fn default() -> Self {
         Self {
-            rounds: 120,
+            rounds: 150,
             leaves: 63,
-            learning_rate: 0.07,
+            depth: 8,
+            learning_rate: 0.08,
             row_share: 0.7,
             feature_share: 0.5,
-            leaf_weight_min: 100.0,
+            leaf_weight_min: 15.0,
             shared_trees: true,
             seed: 0,
             threads: 1,
@@ -63,7 +66,7 @@ impl HessboostLearner {
             .tree_method(TreeMethod::Hist)
             .grow_policy(GrowPolicy::LossGuide)
             .multi_strategy(strategy)
-            .unlimited_depth()
+            .max_depth(self.depth)
             .max_leaves(self.leaves)
             .eta(self.learning_rate)
             .subsample(self.row_share)
@@ -79,9 +82,10 @@ impl HessboostLearner {
 impl Learner for HessboostLearner {
     fn describe(&self) -> String {
         format!(
-            "hessboost 0.4.6: {} rounds, {} leaves, learning rate {}, rows {}, features {}, leaf weight {}, {}",
+            "hessboost 0.4.6: {} rounds (half as many for shorter horizons), {} leaves, depth {}, learning rate {}, rows {}, features {}, leaf weight {}, {}",
             self.rounds,
             self.leaves,
+            self.depth,
             self.learning_rate,
             self.row_share,
             self.feature_share,
@@ -90,13 +94,18 @@ impl Learner for HessboostLearner {
         )
     }
 
-    fn fit(&self, rows: TrainingSet, progress: &(dyn Fn(usize) + Sync)) -> anyhow::Result<Fitted> {
+    fn fit(
+        &self,
+        horizon: usize,
+        rows: TrainingSet,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> anyhow::Result<Fitted> {
         let count = rows.len();
         let inputs = probe_inputs(&rows);
         let matrix =
             DMatrix::from_dense_vec(rows.values, count, FEATURE_COUNT)?.with_labels(&rows.targets)?;
         let params = self.params()?;
-        let trained = Trainer::new(&params, &matrix, self.rounds)
+        let trained = Trainer::new(&params, &matrix, self.rounds(horizon))
             .on_round(|round| {
                 progress(round.iteration() + 1);
                 ControlFlow::Continue(())
@@ -115,8 +124,8 @@ impl Learner for HessboostLearner {
         Ok(Fitted { ensemble, probes })
     }
 
-    fn rounds(&self) -> usize {
-        self.rounds
+    fn rounds(&self, horizon: usize) -> usize {
+        if horizon + 1 == HORIZON_COUNT { self.rounds } else { self.rounds.div_ceil(2) }
     }
 }
 

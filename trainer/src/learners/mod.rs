@@ -55,8 +55,13 @@ pub trait Learner {
     ///
     /// # Errors
     /// Rows the learner can't take, or a model that can't be exported.
-    fn fit(&self, rows: TrainingSet, progress: &(dyn Fn(usize) + Sync)) -> anyhow::Result<Fitted>;
+    fn fit(
+        &self,
+        horizon: usize,
+        rows: TrainingSet,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> anyhow::Result<Fitted>;
 
-    /// Rounds of one fit.
-    fn rounds(&self) -> usize;
+    /// Rounds of the fit of one horizon (an index into the horizons).
+    fn rounds(&self, horizon: usize) -> usize;
 }

@@ -96,22 +96,22 @@ fn train(series: &[TimedSeries], split: &Split, learner: &dyn Learner, seed: u64
     let mut rows = rows::collect(series, split, seed, |done| bar.set_position(done as u64));
     bar.finish_and_clear();
     say_rows(&rows);
-    let trainable = rows.horizons.iter().filter(|set| set.len() >= ROWS_MIN).count();
+    let trainable: Vec<usize> =
+        (0..HORIZON_COUNT).filter(|&horizon| rows.horizons[horizon].len() >= ROWS_MIN).collect();
     ensure!(
-        trainable > 0,
+        !trainable.is_empty(),
         "no horizon has {ROWS_MIN} rows before the held-out part; give more data or a shorter --holdout"
     );
-    let bar = output::progress("growing trees", trainable * learner.rounds());
+    let bar =
+        output::progress("growing trees", trainable.iter().map(|&horizon| learner.rounds(horizon)).sum());
     let mut ensembles: [Option<_>; HORIZON_COUNT] = Default::default();
     let (mut probes, mut counts) = (Vec::new(), Vec::new());
-    for (horizon, horizon_ms) in HORIZONS_MS.into_iter().enumerate() {
+    for horizon in trainable {
         let set = std::mem::take(&mut rows.horizons[horizon]);
-        if set.len() < ROWS_MIN {
-            continue;
-        }
         counts.push(set.len() as u64);
-        let done_before = (counts.len() - 1) * learner.rounds();
-        let fitted = learner.fit(set, &|round| bar.set_position((done_before + round) as u64))?;
+        let before = bar.position();
+        let fitted = learner.fit(horizon, set, &|round| bar.set_position(before + round as u64))?;
+        let horizon_ms = HORIZONS_MS[horizon];
         probes.extend(fitted.probes.iter().map(|(input, outputs)| Probe::new(horizon_ms, input, outputs)));
         ensembles[horizon] = Some(fitted.ensemble);
     }
