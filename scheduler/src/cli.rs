@@ -78,6 +78,9 @@ pub struct Serve {
     /// Engine time in units of wall time: 60 makes a minute of a second, for demos and replays.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     time_scale: f64,
+    /// Engine time at the first start of a store, in milliseconds, for replays; wall time when not given.
+    #[arg(long, value_name = "MS")]
+    engine_start_ms: Option<u64>,
     /// Seed of every draw, at the first start of a store; from the system when not given.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -107,6 +110,7 @@ impl Serve {
             token: self.token_file.as_deref().map(read_token).transpose()?,
             link_key: self.link_key_file.as_deref().map(read_key).transpose()?,
             time_scale: self.time_scale,
+            engine_start_ms: self.engine_start_ms,
             seed: self.seed,
             snapshot_events: self.snapshot_events,
             retention_ms: self.retention_hours.saturating_mul(3_600_000),

@@ -43,15 +43,16 @@ pub struct EngineClock {
 }
 
 impl EngineClock {
-    /// A clock that goes on after `end`, or from wall time when there is no log; `scale` engine
-    /// milliseconds pass in a wall millisecond.
+    /// A clock that goes on after `end`, or from `first_ms` (wall time when not given) when there is no
+    /// log; `scale` engine milliseconds pass in a wall millisecond.
     #[must_use]
-    pub fn start(end: Option<LogEnd>, scale: f64) -> Self {
-        Self::start_at(end, scale, wall_now_ms())
+    pub fn start(end: Option<LogEnd>, first_ms: Option<u64>, scale: f64) -> Self {
+        let wall_ms = wall_now_ms();
+        Self::start_at(end, first_ms.unwrap_or(wall_ms), scale, wall_ms)
     }
 
-    fn start_at(end: Option<LogEnd>, scale: f64, wall_ms: u64) -> Self {
-        let base_ms = end.map_or(wall_ms, |end| {
+    fn start_at(end: Option<LogEnd>, first_ms: u64, scale: f64, wall_ms: u64) -> Self {
+        let base_ms = end.map_or(first_ms, |end| {
             let down_ms = wall_ms.saturating_sub(end.wall_ms).min(DOWNTIME_MS_MAX);
             end.at_ms + (down_ms as f64 * scale) as u64
         });
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn goes_on_after_the_last_event_and_clamps_the_downtime() {
         let end = LogEnd { at_ms: NOON, wall_ms: NOON };
-        let after = |wall_ms| EngineClock::start_at(Some(end), 1.0, wall_ms).base_ms;
+        let after = |wall_ms| EngineClock::start_at(Some(end), wall_ms, 1.0, wall_ms).base_ms;
         assert_eq!(after(NOON + 5_000), NOON + 5_000);
         assert_eq!(after(NOON - 3_600_000), NOON, "a clock put back stops nothing");
         assert_eq!(after(NOON + 365 * 86_400_000), NOON + DOWNTIME_MS_MAX);
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn stamps_translate_alike_both_ways_and_by_the_scale() {
-        let clock = EngineClock::start_at(None, 60.0, wall_now_ms());
+        let clock = EngineClock::start_at(None, NOON, 60.0, wall_now_ms());
         let anchor = *clock.lock();
         let stamp = anchor.wall_ms - 1_000;
         assert_eq!(clock.to_engine(stamp), anchor.engine_ms - 60_000);
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_step_of_the_wall_clock_moves_the_anchor_and_is_counted() {
-        let clock = EngineClock::start_at(None, 1.0, wall_now_ms() - 7_200_000);
+        let clock = EngineClock::start_at(None, NOON, 1.0, wall_now_ms() - 7_200_000);
         let before_ms = clock.now_ms();
         let translated_ms = clock.to_engine(wall_now_ms());
         assert_eq!(clock.steps(), 1);

@@ -70,7 +70,7 @@ impl Server {
 
         let opened = open(&settings)?;
         let telemetry = Arc::new(Telemetry::default());
-        let clock = EngineClock::start(opened.end, settings.time_scale);
+        let clock = EngineClock::start(opened.end, settings.engine_start_ms, settings.time_scale);
         let journal = opened.journal;
         let sequencer = Arc::new(Sequencer::new(opened.fleet, clock, journal.clone(), telemetry.clone()));
         let snapshot_seq = Arc::new(AtomicU64::new(opened.snapshot_seq));

@@ -61,6 +61,8 @@ pub struct Settings {
     pub link_key: Option<Vec<u8>>,
     /// Engine milliseconds in a wall millisecond.
     pub time_scale: f64,
+    /// Engine time of the first start of a store, in milliseconds; `None`: wall time.
+    pub engine_start_ms: Option<u64>,
     /// Seed of the first start; `None`: from the operating system.
     pub seed: Option<u64>,
     /// Events after which a snapshot is made.
@@ -80,6 +82,7 @@ impl Default for Settings {
             token: None,
             link_key: None,
             time_scale: 1.0,
+            engine_start_ms: None,
             seed: None,
             snapshot_events: snapshot::EVENTS_DEFAULT,
             retention_ms: snapshot::RETENTION_MS_DEFAULT,

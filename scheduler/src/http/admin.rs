@@ -61,7 +61,7 @@ async fn change_config(app: &App, body: Map<String, Value>, keeps_others: bool) 
         let base = if keeps_others {
             current.clone()
         } else {
-            FleetConfig { version: current.version, ..FleetConfig::default() }
+            FleetConfig { version: current.version, seed: current.seed, ..FleetConfig::default() }
         };
         let seed = body.get("seed").cloned();
         let config = merge(&base, body)
@@ -226,8 +226,10 @@ pub struct Readiness {
     pub seq: u64,
     /// Seq of the last snapshot.
     pub snapshot_seq: u64,
-    /// Engine time, in milliseconds.
-    pub engine_at_ms: u64,
+    /// Engine time now, in milliseconds.
+    pub at_ms: u64,
+    /// Wall time at that very moment, in UTC epoch milliseconds by the scheduler's clock.
+    pub wall_ms: u64,
     /// Engine milliseconds in a wall millisecond.
     pub time_scale: f64,
     /// Version of the configuration.
@@ -263,7 +265,8 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
         durability: app.durability,
         seq: fleet.seq(),
         snapshot_seq: app.snapshot_seq.load(std::sync::atomic::Ordering::Relaxed),
-        engine_at_ms: fleet.at_ms(),
+        at_ms: fleet.at_ms(),
+        wall_ms: clock.to_wall(fleet.at_ms()),
         time_scale: clock.scale(),
         config_version: fleet.config().version,
         rules_only: fleet.config().rules_only,

@@ -25,6 +25,8 @@ use crate::warmup::HookAddress;
 
 /// Most boxes one list answers.
 pub const LIST_MAX: usize = 10_000;
+/// Most reports of one batch.
+pub const REPORTS_MAX: usize = 10_000;
 
 /// Register a box or change its specification; the same specification again changes nothing. `box_id` may be left
 /// out of the body, and must equal the path's when it is there.
@@ -101,6 +103,31 @@ pub struct Report {
     pub latency_ms_p99: Option<f64>,
 }
 
+impl Report {
+    /// The report as the domain has it, its stamp in engine time.
+    fn of(self, app: &App, box_id: &str) -> Result<BoxReport, Problem> {
+        let wall_ms = match (self.sampled_at_ms, self.age_ms) {
+            (Some(_), Some(age_ms)) => {
+                return Err(Invalid::new("age_ms", age_ms, "either sampled_at_ms or age_ms, not both").into());
+            }
+            (Some(sampled_at_ms), None) => sampled_at_ms,
+            (None, age_ms) => wall_now_ms().saturating_sub(age_ms.unwrap_or(0)),
+        };
+        Ok(BoxReport {
+            box_id: box_id.into(),
+            sampled_at_ms: app.sequencer.clock().to_engine(wall_ms),
+            window_ms: self.window_ms,
+            usage: self.usage,
+            last_accepted_lease_id: self.last_accepted_lease_id,
+            live_lease_ids: self.live_lease_ids,
+            stage: self.stage,
+            error_rate: self.error_rate,
+            queue_length: self.queue_length,
+            latency_ms_p99: self.latency_ms_p99,
+        })
+    }
+}
+
 /// What became of a report.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ReportAnswer {
@@ -124,25 +151,7 @@ pub async fn report(
     PathOf(box_id): PathOf<String>,
     JsonBody(body): JsonBody<Report>,
 ) -> Result<Response, Problem> {
-    let wall_ms = match (body.sampled_at_ms, body.age_ms) {
-        (Some(_), Some(age_ms)) => {
-            return Err(Invalid::new("age_ms", age_ms, "either sampled_at_ms or age_ms, not both").into());
-        }
-        (Some(sampled_at_ms), None) => sampled_at_ms,
-        (None, age_ms) => wall_now_ms().saturating_sub(age_ms.unwrap_or(0)),
-    };
-    let report = BoxReport {
-        box_id: box_id.into(),
-        sampled_at_ms: app.sequencer.clock().to_engine(wall_ms),
-        window_ms: body.window_ms,
-        usage: body.usage,
-        last_accepted_lease_id: body.last_accepted_lease_id,
-        live_lease_ids: body.live_lease_ids,
-        stage: body.stage,
-        error_rate: body.error_rate,
-        queue_length: body.queue_length,
-        latency_ms_p99: body.latency_ms_p99,
-    };
+    let report = body.of(&app, &box_id)?;
     let (reported, ticket) = app.sequencer.report(report)?;
     durable(ticket).await?;
     let answer = ReportAnswer {
@@ -150,6 +159,51 @@ pub async fn report(
         reason: (!reported.is_news).then_some("not_newer"),
         set_aside: reported.issues,
     };
+    Ok(json(StatusCode::OK, &answer))
+}
+
+/// What became of a batch of reports.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct ReportBatchAnswer {
+    /// Reports taken.
+    pub accepted: usize,
+    /// Reports not newer than the last one.
+    pub not_newer: usize,
+    /// Fields set aside as nonsense, over all reports.
+    pub fields_set_aside: usize,
+}
+
+/// Take many reports of a box, oldest first: what it could not send for a while, or its history.
+#[utoipa::path(post, path = "/v1/boxes/{box_id}/report/batch", tag = "boxes", params(("box_id" = String, Path)),
+    request_body = Vec<Report>, responses(
+    (status = 200, description = "Counts", body = ReportBatchAnswer),
+    (status = 404, description = "No such box", body = Problem),
+    (status = 413, description = "Too many reports", body = Problem)))]
+pub async fn report_batch(
+    State(app): State<Arc<App>>,
+    PathOf(box_id): PathOf<String>,
+    JsonBody(reports): JsonBody<Vec<Report>>,
+) -> Result<Response, Problem> {
+    if reports.len() > REPORTS_MAX {
+        let detail = format!(
+            "{} reports in one batch; at most {REPORTS_MAX} are allowed: send several",
+            reports.len()
+        );
+        return Err(Problem::new(kinds::TOO_LARGE, detail));
+    }
+    let mut answer = ReportBatchAnswer::default();
+    let mut last = None;
+    for body in reports {
+        let (reported, ticket) = app.sequencer.report(body.of(&app, &box_id)?)?;
+        answer.accepted += usize::from(reported.is_news);
+        answer.not_newer += usize::from(!reported.is_news);
+        answer.fields_set_aside += reported.issues.len();
+        last = Some(ticket);
+    }
+    // Events become durable in order, so the last one stands for all.
+    if let Some(ticket) = last {
+        durable(ticket).await?;
+    }
     Ok(json(StatusCode::OK, &answer))
 }
 

@@ -21,6 +21,7 @@ use super::{admin, allocate, boxes, leases, metrics, placements};
         boxes::register,
         boxes::drain,
         boxes::report,
+        boxes::report_batch,
         boxes::get,
         boxes::list,
         leases::heartbeat,

@@ -23,6 +23,7 @@ pub fn router(app: Arc<App>, token: Option<Arc<str>>) -> Router {
         .route("/v1/boxes/{box_id}", put(boxes::register).get(boxes::get))
         .route("/v1/boxes/{box_id}/drain", post(boxes::drain))
         .route("/v1/boxes/{box_id}/report", post(boxes::report))
+        .route("/v1/boxes/{box_id}/report/batch", post(boxes::report_batch))
         .route("/v1/balls", get(placements::range))
         .route("/v1/balls/{tenant}/{ball_id}", get(placements::get))
         .route("/v1/leases/{lease_id}/heartbeat", post(leases::heartbeat))
