@@ -177,12 +177,7 @@ fn summarise(
     })
 }
 
-fn row(
-    name: StrategyName,
-    artifact: Option<&Artifact>,
-    runs: &[Simulated],
-    best: &[Simulated],
-) -> Row {
+fn row(name: StrategyName, artifact: Option<&Artifact>, runs: &[Simulated], best: &[Simulated]) -> Row {
     let totals: Vec<f64> = runs.iter().map(|run| run.total_ms as f64).collect();
     let ratios: Vec<f64> =
         totals.iter().zip(best).map(|(total, best)| total / best.total_ms as f64).collect();
@@ -216,17 +211,10 @@ fn row(
 fn print_table(comparison: &Comparison) {
     println!(
         "suite {} ({}), {} traces, {} seeds, hash {}",
-        comparison.suite,
-        comparison.about,
-        comparison.traces,
-        comparison.seeds,
-        comparison.suite_hash
+        comparison.suite, comparison.about, comparison.traces, comparison.seeds, comparison.suite_hash
     );
     println!("ratio: per trace to {}, mean and 95 % interval\n", comparison.best_rule);
-    println!(
-        "{:<28} {:<24} {:>14} {:>22} {:>10}",
-        "strategy", "sees", "score ms", "ratio", "worst"
-    );
+    println!("{:<28} {:<24} {:>14} {:>22} {:>10}", "strategy", "sees", "score ms", "ratio", "worst");
     let mut rows: Vec<&Row> = comparison.strategies.iter().collect();
     rows.sort_by(|a, b| a.score.total_cmp(&b.score));
     for row in rows {

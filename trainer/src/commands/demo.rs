@@ -1,13 +1,13 @@
 //! `berth-trainer demo`: train on logs, serve by the forecast, replay held-out traffic over HTTP.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 use berth_datasets::{FleetData, Manifest, read_folder};
 use berth_models::forecast::{ForecastModel, HORIZON_COUNT};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::EXIT_DONE;
 use crate::demo::pass::{self, PassResult, Replay};
@@ -54,8 +54,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     );
     std::fs::create_dir_all(&args.out)?;
     let (tables, model_folder) = (args.out.join("data"), args.out.join("model"));
-    step(1, "logs to tables", &read_arguments(&args.data, &tables))?;
-    step(2, "a five-minute forecast, the last day held out", &train_arguments(&args.out, &tables))?;
+    step(1, "logs to tables", &read_arguments(&args.data, &tables), Stdio::inherit())?;
+    let evaluation = step(
+        2,
+        "a five-minute forecast, the last day held out",
+        &train_arguments(&args.out, &tables),
+        Stdio::piped(),
+    )?;
+    print_forecast(&evaluation)?;
     let (data, from_ms, to_ms, notes) = load(&tables)?;
     let replay = Replay { data: &data, from_ms, to_ms, time_scale: TIME_SCALE };
     eprintln!(
@@ -80,18 +86,37 @@ fn read_arguments(data: &[PathBuf], tables: &Path) -> Vec<String> {
 
 fn train_arguments(out: &Path, tables: &Path) -> Vec<String> {
     let text = |path: PathBuf| path.display().to_string();
-    let mut arguments: Vec<String> = ["forecast", "train", "--rounds", "60"].map(str::to_owned).to_vec();
+    let mut arguments: Vec<String> =
+        ["forecast", "train", "--json", "--rounds", "60"].map(str::to_owned).to_vec();
     arguments.extend(["--threads", "2", "--data"].map(str::to_owned));
     arguments.extend([text(tables.to_owned()), "--out".to_owned(), text(out.join("model"))]);
     arguments.extend(["--report".to_owned(), text(out.join("forecast.html"))]);
     arguments
 }
 
-/// Run one of our own commands as a user would, and show it.
-fn step(number: usize, what: &str, arguments: &[String]) -> anyhow::Result<()> {
+/// Run one of our own commands as a user would, and show it; returns its output when `stdout` is a pipe.
+fn step(number: usize, what: &str, arguments: &[String], stdout: Stdio) -> anyhow::Result<Vec<u8>> {
     eprintln!("\n[{number}/3] {what}\n$ berth-trainer {}", arguments.join(" "));
-    let status = Command::new(std::env::current_exe()?).args(arguments).status()?;
-    ensure!(status.success(), "berth-trainer {} ended with {status}", arguments.join(" "));
+    let mut command = Command::new(std::env::current_exe()?);
+    let output =
+        command.args(arguments).stdout(stdout).stderr(Stdio::inherit()).spawn()?.wait_with_output()?;
+    ensure!(output.status.success(), "berth-trainer {} ended with {}", arguments.join(" "), output.status);
+    Ok(output.stdout)
+}
+
+/// The held-out figures of the forecast, a line a set.
+fn print_forecast(evaluation: &[u8]) -> anyhow::Result<()> {
+    let evaluation: Value = serde_json::from_slice(evaluation).context("the training's output")?;
+    for set in evaluation["sets"].as_array().into_iter().flatten() {
+        let figure = |name: &str| set[name].as_f64().unwrap_or(f64::NAN);
+        eprintln!(
+            "held out, five minutes ahead: error {:.2} × the day-ago value's, {:.2} × the best naive's; {:.1} % of \
+             truths at or below p90",
+            figure("ratio_day_ago_mean"),
+            figure("ratio_best_naive_mean"),
+            figure("coverage_p90") * 100.0
+        );
+    }
     Ok(())
 }
 
@@ -164,7 +189,11 @@ fn finish(
     }
     print_table(&passes);
     println!("{shadow}");
-    println!("\nstretch is stay ÷ work: 1 means undisturbed, overload stretches a stay.");
+    println!(
+        "\nload is use ÷ capacity. imbalance: mean standard deviation of load over boxes. overload: share of box-seconds \
+         above 1, where everything on a box slows down.\nstretch: stay ÷ work of a ball; slowed: balls stretched by more \
+         than 1 %."
+    );
     println!("report: {}   forecast: {}", path.display(), args.out.join("forecast.html").display());
     println!(
         "\ntry next:\n  {0} serve --artifact {1}/model      then: curl -s localhost:7700/v1/strategies\n  \
@@ -176,17 +205,21 @@ fn finish(
     Ok(())
 }
 
-fn shadow_line(shadow: &serde_json::Value) -> String {
+/// What the shadow saw while the rule decided, in a sentence.
+fn shadow_line(shadow: &Value) -> String {
     let candidate = shadow["candidate"].as_str().unwrap_or("none");
-    let number = |name: &str| shadow[name].as_f64();
-    match (number("compared"), number("agreement")) {
-        (Some(compared), Some(agreement)) => format!(
-            "shadow: while the rule decided, {candidate} was asked {compared:.0} times and chose the same box in \
-             {:.1} %",
-            agreement * 100.0
-        ),
-        _ => format!("shadow: no comparison ({shadow})"),
-    }
+    let agreement = &shadow["agreement"];
+    let (Some(compared), Some(share)) = (agreement["compared"].as_u64(), agreement["share"].as_f64()) else {
+        return format!("shadow: nothing was compared ({shadow})");
+    };
+    let ahead = &shadow["load_ahead"];
+    format!(
+        "shadow: while the rule decided, {candidate} was asked about the same {compared} balls; it chose the same box \
+         in {:.1} %, one with less load ahead in {} cases, more in {}.",
+        share * 100.0,
+        ahead["better"],
+        ahead["worse"]
+    )
 }
 
 fn print_table(passes: &[Named]) {

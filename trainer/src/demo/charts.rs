@@ -35,10 +35,15 @@ pub fn forecasts(replay: &Replay, model: &ForecastModel, horizon: usize) -> Vec<
                     band.push((minute(target_ms), ahead.p50, ahead.p90));
                 }
             }
-            let title =
-                format!("{}: cores by others, {} min ahead", emulated.row.box_id, HORIZONS_MS[horizon] / 60_000);
-            let lines =
-                [Line { name: "truth".into(), points: truth }, Line { name: "forecast".into(), points: median }];
+            let title = format!(
+                "{}: cores by others, {} min ahead",
+                emulated.row.box_id,
+                HORIZONS_MS[horizon] / 60_000
+            );
+            let lines = [
+                Line { name: "truth".into(), points: truth },
+                Line { name: "forecast".into(), points: median },
+            ];
             let band = Band { name: "p50 to p90".into(), points: band };
             Some(band_chart(&title, "minute", "use ÷ capacity", &lines, Some(&band)))
         })

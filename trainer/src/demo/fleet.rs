@@ -14,7 +14,17 @@ pub const DIMENSIONS: usize = 4;
 struct Held {
     position: usize,
     demand: [f64; DIMENSIONS],
+    work_ms: f64,
     left_ms: f64,
+    lost_ms: f64,
+}
+
+/// A ball that has ended.
+pub struct Ended {
+    /// The ball.
+    pub index: usize,
+    /// Stay ÷ work: 1 when no overload slowed it.
+    pub stretch: f64,
 }
 
 /// One emulated box.
@@ -31,12 +41,7 @@ impl EmulatedBox {
     #[must_use]
     pub fn capacity(&self) -> [Option<f64>; DIMENSIONS] {
         let row = &self.row;
-        [
-            row.capacity_cpu_cores,
-            row.capacity_memory_bytes,
-            row.capacity_bandwidth_bps,
-            row.capacity_slots,
-        ]
+        [row.capacity_cpu_cores, row.capacity_memory_bytes, row.capacity_bandwidth_bps, row.capacity_slots]
     }
 
     /// Background at `at_ms` by dimension, between samples by straight lines.
@@ -82,11 +87,8 @@ impl EmulatedFleet {
             .boxes
             .iter()
             .map(|row| {
-                let emulated = EmulatedBox {
-                    row: row.clone(),
-                    background: Vec::new(),
-                    held: [0.0; DIMENSIONS],
-                };
+                let emulated =
+                    EmulatedBox { row: row.clone(), background: Vec::new(), held: [0.0; DIMENSIONS] };
                 (row.box_id.as_str(), emulated)
             })
             .collect();
@@ -117,21 +119,22 @@ impl EmulatedFleet {
         for (held, demand) in self.boxes[position].held.iter_mut().zip(demand) {
             *held += demand;
         }
-        self.balls.insert(index, Held { position, demand, left_ms: work_ms });
+        self.balls.insert(index, Held { position, demand, work_ms, left_ms: work_ms, lost_ms: 0.0 });
     }
 
     /// Let `step_ms` pass until `at_ms`; returns the balls that have ended.
-    pub fn advance(&mut self, at_ms: i64, step_ms: f64) -> Vec<usize> {
-        let pace: Vec<f64> =
-            self.boxes.iter().map(|b| step_ms / b.load_at(at_ms).max(1.0)).collect();
+    pub fn advance(&mut self, at_ms: i64, step_ms: f64) -> Vec<Ended> {
+        let pace: Vec<f64> = self.boxes.iter().map(|b| step_ms / b.load_at(at_ms).max(1.0)).collect();
         let mut ended = Vec::new();
         for (index, ball) in &mut self.balls {
-            ball.left_ms -= pace[ball.position];
+            let done_ms = pace[ball.position];
+            ball.left_ms -= done_ms;
+            ball.lost_ms += step_ms - done_ms;
             if ball.left_ms <= 0.0 {
-                ended.push(*index);
+                ended.push(Ended { index: *index, stretch: 1.0 + ball.lost_ms / ball.work_ms });
             }
         }
-        for index in &ended {
+        for Ended { index, .. } in &ended {
             if let Some(ball) = self.balls.remove(index) {
                 let held = &mut self.boxes[ball.position].held;
                 held.iter_mut().zip(ball.demand).for_each(|(held, demand)| *held -= demand);
@@ -153,11 +156,7 @@ mod tests {
 
     fn fleet() -> EmulatedFleet {
         let mut data = FleetData::default();
-        data.boxes.push(BoxRow {
-            box_id: "a".into(),
-            capacity_cpu_cores: Some(10.0),
-            ..BoxRow::default()
-        });
+        data.boxes.push(BoxRow { box_id: "a".into(), capacity_cpu_cores: Some(10.0), ..BoxRow::default() });
         for (at_ms, cpu_cores) in [(0, 4.0), (60_000, 8.0)] {
             data.metrics.push(berth_datasets::MetricRow {
                 at_ms,
@@ -180,11 +179,16 @@ mod tests {
     fn overload_stretches_a_stay() {
         let mut fleet = fleet();
         fleet.place(0, 0, [12.0, 0.0, 0.0, 0.0], 10_000.0);
-        let mut steps = 0;
-        while fleet.advance(60_000, 1_000.0).is_empty() {
+        let mut steps = 1;
+        let ended = loop {
+            let ended = fleet.advance(60_000, 1_000.0);
+            if !ended.is_empty() {
+                break ended;
+            }
             steps += 1;
-        }
-        assert_eq!(steps + 1, 20, "twice the load, twice the time");
+        };
+        assert_eq!(steps, 20, "twice the load, twice the time");
+        assert!((ended[0].stretch - 2.0).abs() < 1e-12);
         assert!((fleet.boxes[0].load_at(60_000) - 0.8).abs() < 1e-12, "the ball is gone");
     }
 }

@@ -54,10 +54,10 @@ pub struct PassResult {
     pub imbalance: f64,
     /// Share of (box, second) pairs with a load above 1.
     pub overload_share: f64,
-    /// 99th percentile of stay ÷ work: 1 is undisturbed.
+    /// 99th percentile of stay ÷ work over the balls that ended: 1 is undisturbed.
     pub stretch_p99: f64,
-    /// Mean of stay ÷ work.
-    pub stretch_mean: f64,
+    /// Share of the balls that ended which overload slowed by more than 1 %.
+    pub slowed_share: f64,
     /// 99th percentile of the answer's time, in wall milliseconds, from the scheduled moment.
     pub answer_ms_p99: f64,
     /// Load of every box, a sample a report interval: (engine time, loads).
@@ -228,7 +228,7 @@ impl<'a> Pass<'a> {
                 imbalance: 0.0,
                 overload_share: 0.0,
                 stretch_p99: 0.0,
-                stretch_mean: 0.0,
+                slowed_share: 0.0,
                 answer_ms_p99: 0.0,
                 loads: Vec::new(),
                 shadow: Value::Null,
@@ -247,8 +247,9 @@ impl<'a> Pass<'a> {
                 tokio::time::sleep(Duration::from_secs_f64(wait_ms / 1e3)).await;
             }
             self.take_answers(fleet);
-            for index in fleet.advance(at_ms, STEP_MS as f64) {
-                self.finish(index, at_ms);
+            for ended in fleet.advance(at_ms, STEP_MS as f64) {
+                self.stretches.push(ended.stretch);
+                self.complete(ended.index);
             }
             self.send_due(at_ms);
             self.report_due(fleet, at_ms);
@@ -296,9 +297,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn finish(&mut self, index: usize, at_ms: i64) {
+    fn complete(&mut self, index: usize) {
         let ball = &self.balls[index];
-        self.stretches.push(((at_ms - ball.at_ms) as f64 / work_ms(ball)).max(1.0));
         let Some(lease_id) = self.leases[index].take() else { return };
         let body = json!({
             "tenant": tenant(ball),
@@ -347,8 +347,8 @@ impl<'a> Pass<'a> {
         let boxes = self.last_lease.len().max(1) as f64;
         self.result.imbalance = self.imbalance / steps;
         self.result.overload_share = self.overloads as f64 / (steps * boxes);
-        let mean = self.stretches.iter().sum::<f64>() / self.stretches.len().max(1) as f64;
-        self.result.stretch_mean = mean;
+        let slowed = self.stretches.iter().filter(|stretch| **stretch > 1.01).count();
+        self.result.slowed_share = slowed as f64 / self.stretches.len().max(1) as f64;
         self.result.stretch_p99 = percentile_99(&mut self.stretches);
         self.result.answer_ms_p99 = percentile_99(&mut self.answers_ms);
         self.result.shadow = shadow;
@@ -373,11 +373,9 @@ fn tenant(ball: &BallRow) -> &str {
 }
 
 fn work_ms(ball: &BallRow) -> f64 {
-    ball.work.map_or_else(
-        || ball.expected_residence_ms.unwrap_or(60_000) as f64,
-        |work_s| work_s * 1e3,
-    )
-    .max(1.0)
+    ball.work
+        .map_or_else(|| ball.expected_residence_ms.unwrap_or(60_000) as f64, |work_s| work_s * 1e3)
+        .max(1.0)
 }
 
 fn demand(ball: &BallRow) -> [f64; DIMENSIONS] {
@@ -405,4 +403,3 @@ fn percentile_99(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
 }
-

@@ -21,8 +21,7 @@ pub fn fill(data: &mut FleetData) -> anyhow::Result<Vec<String>> {
         data.metrics.iter().any(|metric| metric.box_id == box_id && has_measure(metric))
     };
     let boxes = std::mem::take(&mut data.boxes);
-    let (kept, dropped): (Vec<_>, Vec<_>) =
-        boxes.into_iter().partition(|row| samples_of(data, &row.box_id));
+    let (kept, dropped): (Vec<_>, Vec<_>) = boxes.into_iter().partition(|row| samples_of(data, &row.box_id));
     data.boxes = kept;
     anyhow::ensure!(!data.boxes.is_empty(), "no box has samples in the last day of these logs");
     if !dropped.is_empty() {
@@ -36,8 +35,12 @@ pub fn fill(data: &mut FleetData) -> anyhow::Result<Vec<String>> {
     }
     let mut without = 0;
     for row in &mut data.boxes {
-        let capacities =
-            [row.capacity_cpu_cores, row.capacity_memory_bytes, row.capacity_bandwidth_bps, row.capacity_slots];
+        let capacities = [
+            row.capacity_cpu_cores,
+            row.capacity_memory_bytes,
+            row.capacity_bandwidth_bps,
+            row.capacity_slots,
+        ];
         if capacities.iter().all(Option::is_none) {
             let used = data.metrics.iter().filter(|m| m.box_id == row.box_id).filter_map(|m| m.cpu_cores);
             row.capacity_cpu_cores = Some((used.fold(0.0, f64::max) * CAPACITY_MARGIN).max(1e-3));
@@ -61,7 +64,13 @@ pub fn fill(data: &mut FleetData) -> anyhow::Result<Vec<String>> {
 }
 
 fn has_measure(metric: &berth_datasets::MetricRow) -> bool {
-    metric.cpu_cores.or(metric.value).or(metric.memory_bytes).or(metric.bandwidth_bps).or(metric.slots).is_some()
+    metric
+        .cpu_cores
+        .or(metric.value)
+        .or(metric.memory_bytes)
+        .or(metric.bandwidth_bps)
+        .or(metric.slots)
+        .is_some()
 }
 
 /// Balls of the generator over the log's last day, their cores scaled to this fleet.

@@ -24,9 +24,9 @@ pub fn table(passes: &[Named]) -> (Vec<&'static str>, Vec<Vec<String>>) {
         "imbalance",
         "overload %",
         "stretch p99",
-        "stretch mean",
+        "slowed %",
         "refused",
-        "critical refused",
+        "critical ref.",
         "answer p99 ms",
     ];
     let rows = passes
@@ -38,7 +38,7 @@ pub fn table(passes: &[Named]) -> (Vec<&'static str>, Vec<Vec<String>>) {
                 format!("{:.4}", result.imbalance),
                 format!("{:.2}", result.overload_share * 100.0),
                 format!("{:.3}", result.stretch_p99),
-                format!("{:.4}", result.stretch_mean),
+                format!("{:.2}", result.slowed_share * 100.0),
                 (result.refused_critical + result.refused_other).to_string(),
                 result.refused_critical.to_string(),
                 format!("{:.1}", result.answer_ms_p99),
@@ -88,9 +88,5 @@ pub fn page(passes: &[Named], box_ids: &[String], notes: &[String], forecast: &[
 
 fn minutes(result: &PassResult, value: impl Fn(&[f64]) -> f64) -> Vec<(f64, f64)> {
     let first_ms = result.loads.first().map_or(0, |(at_ms, _)| *at_ms);
-    result
-        .loads
-        .iter()
-        .map(|(at_ms, loads)| ((at_ms - first_ms) as f64 / 60_000.0, value(loads)))
-        .collect()
+    result.loads.iter().map(|(at_ms, loads)| ((at_ms - first_ms) as f64 / 60_000.0, value(loads))).collect()
 }

@@ -59,12 +59,8 @@ pub fn scenario(
 /// # Errors
 /// A value that the domain refuses.
 pub fn box_spec(row: &BoxRow) -> anyhow::Result<BoxSpec> {
-    let capacity = [
-        row.capacity_cpu_cores,
-        row.capacity_memory_bytes,
-        row.capacity_bandwidth_bps,
-        row.capacity_slots,
-    ];
+    let capacity =
+        [row.capacity_cpu_cores, row.capacity_memory_bytes, row.capacity_bandwidth_bps, row.capacity_slots];
     let capacity = Capacity::from_public(capacity);
     let spec = BoxSpec::new(&row.box_id, capacity.with_context(|| format!("box {}", row.box_id))?);
     spec.check().with_context(|| format!("box {}", row.box_id))?;
@@ -82,12 +78,8 @@ fn arrival(row: &BallRow) -> anyhow::Result<Arrival> {
 /// # Errors
 /// A value that the domain refuses.
 pub fn ball(row: &BallRow) -> anyhow::Result<Ball> {
-    let demand: [f64; DIMENSIONS] = [
-        row.demand_cpu_cores,
-        row.demand_memory_bytes,
-        row.demand_bandwidth_bps,
-        row.demand_slots,
-    ];
+    let demand: [f64; DIMENSIONS] =
+        [row.demand_cpu_cores, row.demand_memory_bytes, row.demand_bandwidth_bps, row.demand_slots];
     let mut ball = Ball::new(row.ball_id.clone());
     if !row.tenant.is_empty() {
         ball.tenant.clone_from(&row.tenant);

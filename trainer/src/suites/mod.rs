@@ -42,9 +42,7 @@ impl Suite {
     pub fn new(name: &str, seeds: &Seeds) -> anyhow::Result<Self> {
         let seed = |index: u64, first: u32| match seeds {
             Seeds::Named => first + index as u32,
-            Seeds::Fresh(text) => {
-                xxhash_rust::xxh3::xxh3_64_with_seed(text.as_bytes(), index) as u32
-            }
+            Seeds::Fresh(text) => xxhash_rust::xxh3::xxh3_64_with_seed(text.as_bytes(), index) as u32,
         };
         let all = 0..TRACES;
         Ok(match name {
