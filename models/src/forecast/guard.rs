@@ -10,7 +10,7 @@ use super::naive::{NAIVE_COUNT, NaiveKind};
 use super::{QUANTILE_COUNT, QUANTILES};
 
 /// Predictions waiting for their truth, at most, per horizon; denser ones are forecast but not scored.
-pub const PENDING_KEPT: usize = 12;
+pub const PENDING_KEPT: usize = 6;
 /// Time constant of the error that decides: long enough to be sure, short enough to see a level shift within minutes.
 const RECENT_MS: f64 = 3_600_000.0;
 /// Time constant of the error that is a feature and the unit of the spread.

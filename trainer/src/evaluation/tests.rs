@@ -28,14 +28,10 @@ fn series(name: &str, seed: u64) -> TimedSeries {
     TimedSeries { set: "made".to_owned(), name: name.to_owned(), points }
 }
 
-fn learner() -> HessboostLearner {
-    HessboostLearner { rounds: 20, leaves: 15, ..HessboostLearner::default() }
-}
-
-fn fit(series: &[TimedSeries], split: &Split, threads: usize) -> Fitted {
+fn fit(series: &[TimedSeries], split: &Split, rounds: usize, threads: usize) -> Fitted {
     let mut rows = collect(series, split, 1, |_| ());
     let last = HORIZONS_MS.len() - 1;
-    let learner = HessboostLearner { threads, ..learner() };
+    let learner = HessboostLearner { rounds, threads, ..HessboostLearner::default() };
     learner.fit(last, std::mem::take(&mut rows.horizons[last]), &|_| ()).expect("fits")
 }
 
@@ -43,8 +39,9 @@ fn fit(series: &[TimedSeries], split: &Split, threads: usize) -> Fitted {
 fn a_trained_bundle_meets_its_probes_and_beats_the_day_ago_value() {
     let series = [series("one", 1), series("two", 2)];
     let split = Split { holdout_ms: DAY_MS, skip_ms: 0 };
-    let fitted = fit(&series, &split, 1);
-    assert_eq!(fitted, fit(&series, &split, 2), "training does not depend on the number of threads");
+    let fitted = fit(&series, &split, 20, 1);
+    let other = fit(&series, &split, 20, 2);
+    assert_eq!(fitted.ensemble, other.ensemble, "training does not depend on the number of threads");
     let probes =
         fitted.probes.iter().map(|(input, outputs)| Probe::new(HORIZONS_MS[3], input, outputs)).collect();
     let model = ForecastModel::new([None, None, None, Some(fitted.ensemble)]).expect("valid");
@@ -111,7 +108,7 @@ fn real_traces_meet_the_first_bar() {
     let (read, _) = berth_datasets::load_series(&[folder], &Default::default()).expect("reads");
     let series: Vec<TimedSeries> = read.iter().map(|one| TimedSeries::new(one).0).collect();
     let split = Split { holdout_ms: DAY_MS, skip_ms: 0 };
-    let fitted = fit(&series, &split, 1);
+    let fitted = fit(&series, &split, 60, 1);
     let model = ForecastModel::new([None, None, None, Some(fitted.ensemble)]).expect("valid");
     let figures = series.iter().map(|one| evaluate_series(one, &split, Some(&model), |_| ())).collect();
     let set = by_set(figures, None).sets.remove(0);

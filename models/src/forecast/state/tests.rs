@@ -107,7 +107,7 @@ fn short_horizons_of_a_slow_series_are_interpolated() {
 fn coverage_is_corrected_on_noise_of_another_law() {
     let mut state = SeriesState::new();
     // Squared noise has a longer upper tail than the Laplace law that the spread starts from.
-    let value = |index: u64| (2.0 * noise(index)).powi(2) + 0.5 * (index as f64 / 200.0).sin();
+    let value = |index: u64| (2.0 * noise(index)).powi(2) + 0.5 * libm::sin(index as f64 / 200.0);
     run(&mut state, 0, 2_000, 60_000, None, value);
     let (mut under, mut all) = ([0.0; 2], 0.0);
     for index in 2_000..6_000 {
@@ -144,7 +144,7 @@ fn a_series_in_other_units_gets_the_same_forecast_in_those_units() {
     let model = model(0.5);
     // A power of two scales every number exactly.
     for index in 0..2_000 {
-        let value = 5.0 + noise(index) + (index as f64 / 50.0).sin();
+        let value = 5.0 + noise(index) + libm::sin(index as f64 / 50.0);
         let one = run(&mut small, index, 1, 60_000, Some(&model), |_| value);
         let other = run(&mut large, index, 1, 60_000, Some(&model), |_| value * 4_096.0);
         for (one, other) in one.horizons.iter().zip(other.horizons) {

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use berth_models::artifact::Bundle;
+
 use super::{data, output};
 use crate::artifact_folder;
 use crate::cli::{EXIT_BAR_NOT_MET, EXIT_DONE};
 use crate::evaluation::summary::Evaluation;
-use crate::evaluation::{Split, parse_duration_ms};
+use crate::evaluation::{Split, TimedSeries, parse_duration_ms};
 
 /// Arguments of `berth-trainer forecast evaluate`.
 #[derive(clap::Args)]
@@ -42,18 +44,25 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let bundle = artifact_folder::load(&args.artifact)?;
     let series = data::read(&args.data)?;
     let split = Split { holdout_ms: args.holdout, skip_ms: args.skip };
-    let until_ms = bundle.manifest().training.trained_until_ms;
-    let overlaps =
-        series.iter().filter_map(|one| one.span(&split)).filter(|span| span.cut_ms < until_ms).count();
-    if overlaps > 0 {
-        eprintln!(
-            "note: the artifact was trained on samples up to {until_ms} ms, later than the cut of {overlaps} series; \
-             if these are the same series, their figures are too good"
-        );
-    }
+    warn_of_overlap(&series, &split, &bundle);
     let evaluation = output::evaluate(&series, &split, &bundle, args.report.as_deref())?;
     output::print(&evaluation, args.json)?;
     Ok(verdict(&evaluation, args.max_ratio_day_ago))
+}
+
+/// Figures on samples that the artifact was trained on are too good. The same data with the same cut has the
+/// artifact's own fingerprint; anything else that begins before the end of its training is suspect.
+fn warn_of_overlap(series: &[TimedSeries], split: &Split, bundle: &Bundle) {
+    let training = &bundle.manifest().training;
+    let cut = |one: &TimedSeries| one.span(split).map_or(0, |span| span.cut_ms);
+    let overlaps = series.iter().filter(|one| cut(one) < training.trained_until_ms).count();
+    if overlaps > 0 && data::fingerprint(series, cut) != training.data_fingerprint {
+        eprintln!(
+            "note: the held-out part of {overlaps} series begins before the newest sample the artifact was trained \
+             on ({} ms); if these are series it was trained on, their figures are too good",
+            training.trained_until_ms
+        );
+    }
 }
 
 /// A bar that was named is met by every set, or the command says which did not.
