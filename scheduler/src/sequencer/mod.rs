@@ -115,6 +115,12 @@ impl Sequencer {
         &self.journal
     }
 
+    /// The journal, to share.
+    #[must_use]
+    pub fn journal_handle(&self) -> Arc<Journal> {
+        self.journal.clone()
+    }
+
     /// The evaluation of the candidate.
     #[must_use]
     pub fn shadow(&self) -> &Shadow {

@@ -133,9 +133,13 @@ impl Running {
         self.server.as_ref().unwrap().sequencer().clone()
     }
 
-    pub fn stop(mut self) {
+    pub fn stop(self) {
+        self.try_stop().unwrap();
+    }
+
+    pub fn try_stop(mut self) -> Result<(), berth_scheduler::ledger::CommitError> {
         let server = self.server.take().unwrap();
-        self.runtime.block_on(server.stop()).unwrap();
+        self.runtime.block_on(server.stop())
     }
 }
 
@@ -196,4 +200,28 @@ pub fn eventually(what: &str, mut check: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("never: {what}");
+}
+
+/// Write a small artifact to `folder`, whose weights depend on `seed`; returns its id.
+pub fn write_artifact(folder: &std::path::Path, seed: f32) -> String {
+    use berth_models::artifact::{Bundle, Probe, Training};
+    use berth_models::forecast::ensemble::{Ensemble, NodeSpec};
+    use berth_models::forecast::{FEATURE_COUNT, ForecastModel, HORIZON_COUNT, HORIZONS_MS, QUANTILE_COUNT};
+
+    let horizon = HORIZON_COUNT - 1;
+    let mut ensemble =
+        Ensemble::new(FEATURE_COUNT, vec![seed, seed + 0.5, seed + 1.0], QUANTILE_COUNT).unwrap();
+    ensemble.push_tree(0, &[NodeSpec::Leaf(vec![seed, 0.0, 0.0])]).unwrap();
+    let mut ensembles = [const { None }; HORIZON_COUNT];
+    ensembles[horizon] = Some(ensemble);
+    let model = ForecastModel::new(ensembles).unwrap();
+    let features = [0.5; FEATURE_COUNT];
+    let outputs = model.outputs(horizon, &features).unwrap();
+    let probes = vec![Probe::new(HORIZONS_MS[horizon], &features, &outputs)];
+    let bundle = Bundle::new(model, probes, Training::default()).unwrap();
+    std::fs::create_dir_all(folder).unwrap();
+    for (name, bytes) in bundle.to_files() {
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
+    bundle.manifest().strategy_id.clone()
 }
