@@ -137,7 +137,9 @@ impl SeriesState {
         self.learn_scale(at_ms, value, gap_ms);
         let tolerance_ms = (self.history.cadence_ms() / 2.0) as u64;
         let (mut scored, mut missed) = (0, 0);
-        for guard in &mut self.guards {
+        for (guard, horizon_ms) in self.guards.iter_mut().zip(HORIZONS_MS) {
+            // Nearer to the origin than to the target is no truth, however slow the series.
+            let tolerance_ms = tolerance_ms.min(horizon_ms / 2);
             let counts = guard.score((last.at_ms, last.value), (at_ms, value), tolerance_ms);
             scored += counts.0;
             missed += counts.1;

@@ -76,7 +76,18 @@ impl TimedSeries {
 impl Span<'_> {
     /// The sample nearest to `at_ms` within half a cadence.
     #[must_use]
-    pub fn truth(&self, at_ms: u64) -> Option<f64> {
+    pub fn near(&self, at_ms: u64) -> Option<f64> {
+        self.nearest(at_ms, self.cadence_ms / 2)
+    }
+
+    /// What came true of a forecast made at `at_ms`: the sample nearest to its target time within half a cadence,
+    /// and within half the horizon, so that a series slower than the horizon has no truth instead of its own past.
+    #[must_use]
+    pub fn truth(&self, at_ms: u64, horizon_ms: u64) -> Option<f64> {
+        self.nearest(at_ms + horizon_ms, (self.cadence_ms / 2).min(horizon_ms / 2))
+    }
+
+    fn nearest(&self, at_ms: u64, tolerance_ms: u64) -> Option<f64> {
         let after = self.points.partition_point(|point| point.0 < at_ms);
         let candidates = [after.checked_sub(1), Some(after)];
         candidates
@@ -84,7 +95,7 @@ impl Span<'_> {
             .flatten()
             .filter_map(|index| self.points.get(index))
             .map(|point| (point.0.abs_diff(at_ms), point.1))
-            .filter(|(away, _)| *away <= self.cadence_ms / 2)
+            .filter(|(away, _)| *away <= tolerance_ms)
             .min_by_key(|(away, _)| *away)
             .map(|(_, value)| value)
     }

@@ -80,7 +80,9 @@ fn collect_one(rows: &mut Rows, span: &Span<'_>, index: usize, draw: &Draw) {
         // Every forecast is made, drawn or not: the errors of the naive forecasts are features.
         state.predict_detailed(None, |horizon, detail| {
             let target_ms = at_ms + HORIZONS_MS[horizon];
-            let truth = if wanted && target_ms <= span.cut_ms { span.truth(target_ms) } else { None };
+            // The truth itself lies before the cut, not only its target time.
+            let before_cut = target_ms + span.cadence_ms / 2 <= span.cut_ms;
+            let truth = if wanted && before_cut { span.truth(at_ms, HORIZONS_MS[horizon]) } else { None };
             match truth {
                 Some(truth) if drawn => push(&mut rows.horizons[horizon], &detail.row, truth),
                 Some(_) => rows.not_drawn += 1,

@@ -134,7 +134,10 @@ fn truth_is_within_half_a_cadence() {
     let series = TimedSeries { set: String::new(), name: String::new(), points };
     let span = series.span(&Split { holdout_ms: 120_000, skip_ms: 60_000 }).expect("two samples");
     assert_eq!((span.cut_ms, span.cadence_ms, span.points.len()), (360_000, 60_000, 9));
-    assert_eq!(span.truth(89_000), Some(1.0));
-    assert_eq!(span.truth(91_000), Some(2.0));
-    assert_eq!(span.truth(540_000), None);
+    assert_eq!(span.near(89_000), Some(1.0));
+    assert_eq!(span.near(91_000), Some(2.0));
+    assert_eq!(span.near(540_000), None);
+    assert_eq!(span.truth(60_000, 120_000), Some(3.0));
+    // A horizon of 20 s has no truth in a series of minutes: the nearest sample is the origin.
+    assert_eq!(span.truth(60_000, 20_000), None);
 }

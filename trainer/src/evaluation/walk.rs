@@ -64,11 +64,11 @@ pub fn walk(
             let Some(detail) = detail else { continue };
             let counts = horizon + 1 == HORIZON_COUNT && at_ms > span.cut_ms;
             let target_ms = at_ms + HORIZONS_MS[horizon];
-            let Some(truth) = span.truth(target_ms) else {
+            let Some(truth) = span.truth(at_ms, HORIZONS_MS[horizon]) else {
                 left_out.without_truth += usize::from(counts);
                 continue;
             };
-            let Some(day_ago) = target_ms.checked_sub(DAY_MS).and_then(|day_ago_ms| span.truth(day_ago_ms))
+            let Some(day_ago) = target_ms.checked_sub(DAY_MS).and_then(|day_ago_ms| span.near(day_ago_ms))
             else {
                 left_out.without_day_ago += usize::from(counts);
                 continue;
