@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
-use berth_datasets::{FleetData, Manifest, read_folder};
+use berth_datasets::{FleetData, read_folder};
 use berth_models::forecast::{ForecastModel, HORIZON_COUNT};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -19,8 +19,6 @@ use crate::demo::{charts, prepare};
 const TIME_SCALE: f64 = 96.0;
 /// Engine time the boxes get for registering and backfilling, before the first ball.
 const LEAD_MS: i64 = 20 * 60_000;
-/// Two days before the replay are read: the day that boxes backfill, and some more.
-const READ_MS: i64 = 2 * 24 * 3_600_000;
 
 /// Arguments of `berth-trainer demo`.
 #[derive(clap::Args)]
@@ -121,9 +119,7 @@ fn print_forecast(evaluation: &[u8]) -> anyhow::Result<()> {
 }
 
 fn load(tables: &Path) -> anyhow::Result<(FleetData, i64, i64, Vec<String>)> {
-    let manifest = Manifest::read(tables)?;
-    let from_ms = manifest.split_time(READ_MS).context("the tables hold no samples")?;
-    let mut data = read_folder(tables, Some(from_ms..i64::MAX))?;
+    let mut data = read_folder(tables, None)?;
     let notes = prepare::fill(&mut data)?;
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     let (from_ms, to_ms) = prepare::busiest(&data);

@@ -126,10 +126,10 @@ async fn register(api: &Api, fleet: &EmulatedFleet) -> anyhow::Result<()> {
             .collect();
         let body = json!({
             "capacity": capacity,
-            "endpoint": format!("http://{}.boxes.invalid/", emulated.row.box_id),
+            "endpoint": "http://boxes.invalid/",
             "stage": "mature",
         });
-        api.expect(Method::PUT, &format!("/v1/boxes/{}", emulated.row.box_id), Some(&body)).await?;
+        api.expect(Method::PUT, &box_path(&emulated.row.box_id, ""), Some(&body)).await?;
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ async fn backfill(
         let reports: Vec<Value> =
             past.map(|(at_ms, usage)| report(clock, *at_ms, usage, &emulated.capacity())).collect();
         for chunk in reports.chunks(BACKFILL_BATCH) {
-            let path = format!("/v1/boxes/{}/report/batch", emulated.row.box_id);
+            let path = box_path(&emulated.row.box_id, "/report/batch");
             api.expect(Method::POST, &path, Some(&json!(chunk))).await?;
         }
         bar.tick();
@@ -322,7 +322,7 @@ impl<'a> Pass<'a> {
             let usage = emulated.usage_at(at_ms);
             let mut body = report(&self.clock, at_ms, &usage, &emulated.capacity());
             body["last_accepted_lease_id"] = json!(self.last_lease[position]);
-            let (api, path) = (self.api.clone(), format!("/v1/boxes/{}/report", emulated.row.box_id));
+            let (api, path) = (self.api.clone(), box_path(&emulated.row.box_id, "/report"));
             tokio::spawn(async move {
                 api.send(Method::POST, &path, Some(&body)).await.ok();
             });
@@ -366,6 +366,12 @@ async fn allocate(api: &Api, index: usize, body: &Value, due: Instant) -> anyhow
         (503, _, _) if answer["causes"].is_object() => Answer::Refused { index, answer_ms },
         _ => Answer::Failed,
     })
+}
+
+/// Path of a box, whatever its id is made of.
+fn box_path(box_id: &str, rest: &str) -> String {
+    let box_id = percent_encoding::utf8_percent_encode(box_id, percent_encoding::NON_ALPHANUMERIC);
+    format!("/v1/boxes/{box_id}{rest}")
 }
 
 fn tenant(ball: &BallRow) -> &str {

@@ -1,22 +1,36 @@
 //! From tables to something that can be replayed: whatever a log lacks is filled in, and said.
 
+use std::collections::BTreeMap;
+
 use berth_datasets::generator::{GeneratorConfig, generate};
 use berth_datasets::{BallRow, FleetData};
 
 /// Length of the replayed stretch, in milliseconds.
 pub const REPLAY_MS: i64 = 2 * 3_600_000;
 const DAY_MS: i64 = 24 * 3_600_000;
+/// What is kept of a log: the day that is replayed from, and the one that boxes backfill.
+const KEPT_MS: i64 = 2 * DAY_MS + 2 * 3_600_000;
 /// A box without a stated capacity gets its highest use times this.
 const CAPACITY_MARGIN: f64 = 1.1;
 /// Share of the fleet's cores that made-up balls fill.
 const PLACED_SHARE: f64 = 0.2;
 
-/// Fill in capacities and balls that the log has not; returns what was done, for people to read.
+/// Keep the last two days, and fill in capacities and balls that the log has not; returns what was
+/// done, for people to read.
 ///
 /// # Errors
 /// When there is no box with samples.
 pub fn fill(data: &mut FleetData) -> anyhow::Result<Vec<String>> {
     let mut notes = Vec::new();
+    let moved = align(data);
+    if moved > 0 {
+        notes.push(format!(
+            "{moved} boxes were logged on other days: they are moved by whole days, so that all end on the same one."
+        ));
+    }
+    let end_ms = end_ms(data);
+    data.metrics.retain(|metric| metric.at_ms > end_ms - KEPT_MS);
+    data.balls.retain(|ball| ball.at_ms > end_ms - KEPT_MS);
     let samples_of = |data: &FleetData, box_id: &str| {
         data.metrics.iter().any(|metric| metric.box_id == box_id && has_measure(metric))
     };
@@ -63,6 +77,30 @@ pub fn fill(data: &mut FleetData) -> anyhow::Result<Vec<String>> {
     Ok(notes)
 }
 
+fn end_ms(data: &FleetData) -> i64 {
+    data.metrics.iter().map(|metric| metric.at_ms).max().unwrap_or_default()
+}
+
+/// Move boxes that were logged on other days by whole days, so that their hours of the day stay what
+/// they are; returns how many were moved. Logs with balls are of one fleet and stay as they are.
+fn align(data: &mut FleetData) -> usize {
+    if !data.balls.is_empty() {
+        return 0;
+    }
+    let mut ends: BTreeMap<String, i64> = BTreeMap::new();
+    for metric in &data.metrics {
+        let end_ms = ends.entry(metric.box_id.clone()).or_insert(metric.at_ms);
+        *end_ms = metric.at_ms.max(*end_ms);
+    }
+    let last_ms = end_ms(data);
+    let shift_ms = |box_id: &str| ends.get(box_id).map_or(0, |end_ms| (last_ms - end_ms) / DAY_MS * DAY_MS);
+    let moved = ends.keys().filter(|box_id| shift_ms(box_id) > 0).count();
+    for metric in &mut data.metrics {
+        metric.at_ms += shift_ms(&metric.box_id);
+    }
+    moved
+}
+
 fn has_measure(metric: &berth_datasets::MetricRow) -> bool {
     metric
         .cpu_cores
@@ -75,7 +113,7 @@ fn has_measure(metric: &berth_datasets::MetricRow) -> bool {
 
 /// Balls of the generator over the log's last day, their cores scaled to this fleet.
 fn make_balls(data: &mut FleetData) -> anyhow::Result<()> {
-    let end_ms = data.metrics.iter().map(|metric| metric.at_ms).max().unwrap_or_default();
+    let end_ms = end_ms(data);
     let boxes = data.boxes.len() as u32;
     let config = GeneratorConfig {
         days: 1,
@@ -106,7 +144,7 @@ fn make_balls(data: &mut FleetData) -> anyhow::Result<()> {
 /// The stretch of the last day with the highest mean load: where placement matters.
 #[must_use]
 pub fn busiest(data: &FleetData) -> (i64, i64) {
-    let end_ms = data.metrics.iter().map(|metric| metric.at_ms).max().unwrap_or_default();
+    let end_ms = end_ms(data);
     let capacity = |box_id: &str| {
         data.boxes.iter().find(|row| row.box_id == box_id).and_then(|row| row.capacity_cpu_cores)
     };
