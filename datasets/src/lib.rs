@@ -3,8 +3,6 @@
 //! Raw files of a known format become [`LoadSeries`] for forecasts ([`load_series`]) or canonical
 //! tables ([`ingest`]). Nothing that is read is dropped in silence: [`QualityReport`] counts it.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
-
 mod adapters;
 mod error;
 mod folder;

@@ -11,11 +11,7 @@ pub fn draw_of(seed: u64, seq: u64) -> u64 {
 /// The `index`-th number in [0, 1) of a draw.
 #[must_use]
 pub fn unit(draw: u64, index: u64) -> f64 {
-    let bits = if index == 0 {
-        draw
-    } else {
-        xxh3_64_with_seed(&draw.to_le_bytes(), index)
-    };
+    let bits = if index == 0 { draw } else { xxh3_64_with_seed(&draw.to_le_bytes(), index) };
     // 53 bits fill the mantissa exactly.
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }

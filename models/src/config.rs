@@ -133,11 +133,7 @@ impl FleetConfig {
         }
         if !crate::forecast::QUANTILES.contains(&self.forecast_quantile) {
             let allowed = format!("one of {:?}", crate::forecast::QUANTILES);
-            return Err(Invalid::new(
-                "forecast_quantile",
-                self.forecast_quantile,
-                allowed,
-            ));
+            return Err(Invalid::new("forecast_quantile", self.forecast_quantile, allowed));
         }
         for (field, name) in [("rule", self.rule)] {
             if name.needs_model() {

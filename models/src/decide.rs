@@ -80,11 +80,7 @@ pub fn decide_by(
         strategy_id: fleet.strategy_id(strategy).clone(),
         route,
         panic: view.is_panicking(),
-        propensity: if candidates.is_empty() {
-            0.0
-        } else {
-            ranking.propensity()
-        },
+        propensity: if candidates.is_empty() { 0.0 } else { ranking.propensity() },
         draw,
         config_version: fleet.config().version,
         candidates,
@@ -97,9 +93,7 @@ pub fn decide_by(
 #[must_use]
 pub fn lease_ms(fleet: &Fleet, ball: &Ball) -> u64 {
     let config = fleet.config();
-    ball.lease_ms
-        .unwrap_or(config.lease_ms_default)
-        .min(config.lease_ms_max)
+    ball.lease_ms.unwrap_or(config.lease_ms_default).min(config.lease_ms_max)
 }
 
 /// One box in an explanation.
@@ -150,9 +144,5 @@ pub fn explain(fleet: &Fleet, ball: Arc<Ball>, draw: u64) -> Explanation {
     for refusal in boxes.iter().filter_map(|explained| explained.refusal) {
         *causes.entry(refusal).or_insert(0) += 1;
     }
-    Explanation {
-        decision,
-        boxes,
-        causes,
-    }
+    Explanation { decision, boxes, causes }
 }

@@ -31,26 +31,13 @@ pub enum Route {
 
 impl Route {
     /// All routes, in the order of every array over routes.
-    pub const ALL: [Self; 6] = [
-        Self::Primary,
-        Self::Critical,
-        Self::Holdout,
-        Self::RulesOnly,
-        Self::NoModel,
-        Self::SkillLost,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Primary, Self::Critical, Self::Holdout, Self::RulesOnly, Self::NoModel, Self::SkillLost];
 
     /// The name used in JSON, logs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
-        [
-            "primary",
-            "critical",
-            "holdout",
-            "rules_only",
-            "no_model",
-            "skill_lost",
-        ][self as usize]
+        ["primary", "critical", "holdout", "rules_only", "no_model", "skill_lost"][self as usize]
     }
 }
 

@@ -106,10 +106,7 @@ impl Engine {
     /// An engine over a fleet, new or recovered.
     #[must_use]
     pub fn new(fleet: Fleet) -> Self {
-        Self {
-            fleet,
-            ranking: Ranking::default(),
-        }
+        Self { fleet, ranking: Ranking::default() }
     }
 
     /// The fleet as it stands.
@@ -121,12 +118,7 @@ impl Engine {
     fn append(&mut self, stamp: Stamp, kind: EventKind, out: &mut Vec<Event>) -> u64 {
         let seq = self.fleet.seq() + 1;
         let at_ms = stamp.at_ms.max(self.fleet.at_ms());
-        let event = Event {
-            seq,
-            at_ms,
-            wall_ms: stamp.wall_ms,
-            kind,
-        };
+        let event = Event { seq, at_ms, wall_ms: stamp.wall_ms, kind };
         self.fleet.apply(&event);
         out.push(event);
         seq
@@ -154,13 +146,8 @@ impl Engine {
         self.expire(stamp, out);
         if let Some(lease) = self.fleet.leases().of_ball(ball.key()) {
             if *lease.decision.ball != *ball {
-                let Ball {
-                    tenant, ball_id, ..
-                } = &*ball;
-                return Err(EngineError::Conflict {
-                    tenant: tenant.clone(),
-                    ball_id: ball_id.clone(),
-                });
+                let Ball { tenant, ball_id, .. } = &*ball;
+                return Err(EngineError::Conflict { tenant: tenant.clone(), ball_id: ball_id.clone() });
             }
             return Ok(Allocation {
                 decision: lease.decision.clone(),
@@ -174,20 +161,9 @@ impl Engine {
         }
         let draw = draw_of(self.fleet.config().seed, self.fleet.seq() + 1);
         let decision = Arc::new(decide(&self.fleet, ball, draw, &mut self.ranking));
-        let lease_id = matches!(decision.verdict, Verdict::Placed { .. }).then(|| {
-            self.append(
-                stamp,
-                EventKind::Decided {
-                    decision: decision.clone(),
-                },
-                out,
-            )
-        });
-        Ok(Allocation {
-            decision,
-            lease_id,
-            is_repeat: false,
-        })
+        let lease_id = matches!(decision.verdict, Verdict::Placed { .. })
+            .then(|| self.append(stamp, EventKind::Decided { decision: decision.clone() }, out));
+        Ok(Allocation { decision, lease_id, is_repeat: false })
     }
 
     /// Undo a decision that the ledger refused.
@@ -215,12 +191,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::Invalid`] or [`EngineError::TooManyBoxes`].
-    pub fn register(
-        &mut self,
-        spec: BoxSpec,
-        stamp: Stamp,
-        out: &mut Vec<Event>,
-    ) -> Result<(), EngineError> {
+    pub fn register(&mut self, spec: BoxSpec, stamp: Stamp, out: &mut Vec<Event>) -> Result<(), EngineError> {
         spec.check()?;
         self.expire(stamp, out);
         let known = self.fleet.get_box(&spec.box_id);
@@ -229,13 +200,7 @@ impl Engine {
             return Err(EngineError::TooManyBoxes { boxes_max });
         }
         if known.is_none_or(|state| *state.spec != spec || state.stage() != spec.stage) {
-            self.append(
-                stamp,
-                EventKind::Registered {
-                    spec: Box::new(spec),
-                },
-                out,
-            );
+            self.append(stamp, EventKind::Registered { spec: Box::new(spec) }, out);
         }
         Ok(())
     }
@@ -244,18 +209,10 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::UnknownBox`].
-    pub fn drain(
-        &mut self,
-        box_id: &str,
-        stamp: Stamp,
-        out: &mut Vec<Event>,
-    ) -> Result<(), EngineError> {
+    pub fn drain(&mut self, box_id: &str, stamp: Stamp, out: &mut Vec<Event>) -> Result<(), EngineError> {
         self.expire(stamp, out);
         let state = self.fleet.get_box(box_id);
-        let box_id = state
-            .ok_or_else(|| EngineError::UnknownBox(box_id.into()))?
-            .box_id()
-            .clone();
+        let box_id = state.ok_or_else(|| EngineError::UnknownBox(box_id.into()))?.box_id().clone();
         self.append(stamp, EventKind::Drained { box_id }, out);
         Ok(())
     }
@@ -279,13 +236,7 @@ impl Engine {
         report.sampled_at_ms = report.sampled_at_ms.min(self.fleet.at_ms());
         let is_news = self.fleet.is_news(&report);
         if is_news {
-            self.append(
-                stamp,
-                EventKind::Reported {
-                    report: Box::new(report),
-                },
-                out,
-            );
+            self.append(stamp, EventKind::Reported { report: Box::new(report) }, out);
         }
         Ok(Reported { is_news, issues })
     }
@@ -308,14 +259,7 @@ impl Engine {
         }
         let ball = lease.decision.ball.clone();
         let expires_at_ms = self.fleet.at_ms() + lease_ms(&self.fleet, &ball);
-        self.append(
-            stamp,
-            EventKind::Renewed {
-                lease_id,
-                expires_at_ms,
-            },
-            out,
-        );
+        self.append(stamp, EventKind::Renewed { lease_id, expires_at_ms }, out);
         Ok(expires_at_ms)
     }
 
@@ -386,13 +330,7 @@ impl Engine {
         config.check()?;
         self.expire(stamp, out);
         config.version = self.fleet.config().version + 1;
-        self.append(
-            stamp,
-            EventKind::Configured {
-                config: Box::new(config),
-            },
-            out,
-        );
+        self.append(stamp, EventKind::Configured { config: Box::new(config) }, out);
         Ok(())
     }
 
@@ -417,8 +355,5 @@ fn ended(lease: &Lease) -> EngineError {
         LeaseState::Released => "released",
         LeaseState::Expired => "expired",
     };
-    EngineError::Ended {
-        lease_id: lease.lease_id,
-        state,
-    }
+    EngineError::Ended { lease_id: lease.lease_id, state }
 }

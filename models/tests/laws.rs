@@ -1,5 +1,7 @@
 //! Laws of every strategy, over arbitrary fleets and arbitrary histories.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::collections::BTreeMap;
@@ -16,33 +18,13 @@ use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Allocate {
-        class: u8,
-        tenths: u64,
-        residence_s: Option<u64>,
-    },
-    Complete {
-        nth: usize,
-        succeeded: bool,
-    },
-    Report {
-        nth: usize,
-        cores: f64,
-    },
-    Nonsense {
-        nth: usize,
-        which: u8,
-    },
-    Stage {
-        nth: usize,
-        stage: u8,
-    },
-    Drain {
-        nth: usize,
-    },
-    Pass {
-        ms: u64,
-    },
+    Allocate { class: u8, tenths: u64, residence_s: Option<u64> },
+    Complete { nth: usize, succeeded: bool },
+    Report { nth: usize, cores: f64 },
+    Nonsense { nth: usize, which: u8 },
+    Stage { nth: usize, stage: u8 },
+    Drain { nth: usize },
+    Pass { ms: u64 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -94,11 +76,7 @@ fn run(
     mut check: impl FnMut(&Fleet, &str, Class, &common::Driver),
 ) -> Driver {
     let mut driver = Driver::new(config(world.strategy));
-    driver.engine.activate(
-        Some(("test".into(), constant_model(0.5))),
-        driver.stamp(),
-        &mut driver.events,
-    );
+    driver.engine.activate(Some(("test".into(), constant_model(0.5))), driver.stamp(), &mut driver.events);
     for &index in order {
         let mut spec = spec(&box_id(index), world.cores[index], 12);
         spec.weight = f64::from(world.weights[index]);
@@ -108,13 +86,8 @@ fn run(
     for (number, step) in world.steps.iter().enumerate() {
         let nth_box = |nth: usize| box_id(nth % world.cores.len());
         match step.clone() {
-            Step::Allocate {
-                class,
-                tenths,
-                residence_s,
-            } => {
-                let mut ball =
-                    (*ball(format!("ball-{number}"), Class::ALL[class as usize], tenths)).clone();
+            Step::Allocate { class, tenths, residence_s } => {
+                let mut ball = (*ball(format!("ball-{number}"), Class::ALL[class as usize], tenths)).clone();
                 ball.expected_residence_ms = residence_s.map(|s| s * 1_000);
                 let before = driver.engine.fleet().clone();
                 if let Some((box_id, lease_id)) = driver.place(Arc::new(ball.clone())) {
@@ -125,18 +98,9 @@ fn run(
             Step::Complete { nth, succeeded } if !live.is_empty() => {
                 let (ball, lease_id) = live.remove(nth % live.len());
                 let stamp = driver.stamp();
-                let outcome = berth_models::domain::Outcome {
-                    succeeded,
-                    latency_ms: None,
-                };
+                let outcome = berth_models::domain::Outcome { succeeded, latency_ms: None };
                 // It may have expired meanwhile; that is an answer, too.
-                let _ = driver.engine.complete(
-                    lease_id,
-                    ball.key(),
-                    outcome,
-                    stamp,
-                    &mut driver.events,
-                );
+                let _ = driver.engine.complete(lease_id, ball.key(), outcome, stamp, &mut driver.events);
             }
             Step::Complete { .. } => {}
             Step::Report { nth, cores } => {
@@ -146,32 +110,20 @@ fn run(
             Step::Nonsense { nth, which } => {
                 let mut report = BoxReport::new(&nth_box(nth), driver.at_ms);
                 let value = [f64::NAN, f64::NEG_INFINITY, -1.0, 1e18][which as usize];
-                report.usage = Usage {
-                    cpu_cores: Some(value),
-                    slots: Some(value),
-                    ..Usage::default()
-                };
+                report.usage = Usage { cpu_cores: Some(value), slots: Some(value), ..Usage::default() };
                 driver.report(report);
             }
             Step::Stage { nth, stage } => {
                 let mut report = BoxReport::new(&nth_box(nth), driver.at_ms);
                 report.stage = Some(
-                    [
-                        Stage::Warming,
-                        Stage::Observing,
-                        Stage::Mature,
-                        Stage::Draining,
-                        Stage::Down,
-                    ][stage as usize],
+                    [Stage::Warming, Stage::Observing, Stage::Mature, Stage::Draining, Stage::Down]
+                        [stage as usize],
                 );
                 driver.report(report);
             }
             Step::Drain { nth } => {
                 let stamp = driver.stamp();
-                driver
-                    .engine
-                    .drain(&nth_box(nth), stamp, &mut driver.events)
-                    .unwrap();
+                driver.engine.drain(&nth_box(nth), stamp, &mut driver.events).unwrap();
             }
             Step::Pass { ms } => driver.pass(ms),
         }
@@ -272,20 +224,11 @@ fn replay_steps(world: &World, mut driver: Driver) -> Driver {
     for (number, step) in world.steps.iter().enumerate() {
         match step.clone() {
             Step::Allocate { class, tenths, .. } => {
-                driver.place(ball(
-                    format!("ball-{number}"),
-                    Class::ALL[class as usize],
-                    tenths,
-                ));
+                driver.place(ball(format!("ball-{number}"), Class::ALL[class as usize], tenths));
             }
             Step::Report { nth, cores } => {
                 let last = driver.engine.fleet().seq();
-                driver.report(report(
-                    &box_id(nth % world.cores.len()),
-                    driver.at_ms,
-                    cores,
-                    last,
-                ));
+                driver.report(report(&box_id(nth % world.cores.len()), driver.at_ms, cores, last));
             }
             Step::Pass { ms } => driver.pass(ms),
             _ => {}
@@ -298,10 +241,9 @@ fn placements(events: &[Event]) -> BTreeMap<String, Option<String>> {
     events
         .iter()
         .filter_map(|event| match &event.kind {
-            berth_models::event::EventKind::Decided { decision } => Some((
-                decision.ball.ball_id.clone(),
-                decision.box_id().map(ToString::to_string),
-            )),
+            berth_models::event::EventKind::Decided { decision } => {
+                Some((decision.ball.ball_id.clone(), decision.box_id().map(ToString::to_string)))
+            }
             _ => None,
         })
         .collect()
@@ -326,11 +268,5 @@ fn fingerprint(fleet: &Fleet) -> String {
             )
         })
         .collect();
-    format!(
-        "{} {} {:?} {:?}",
-        fleet.seq(),
-        fleet.at_ms(),
-        fleet.counters(),
-        boxes
-    )
+    format!("{} {} {:?} {:?}", fleet.seq(), fleet.at_ms(), fleet.counters(), boxes)
 }

@@ -1,5 +1,7 @@
 //! How others got new boxes, weights, ejection and missing metrics wrong, as tests.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::collections::BTreeMap;
@@ -10,12 +12,8 @@ use berth_models::simulation::{Arrival, Background, Discipline, Scenario, Simula
 use berth_models::strategy::StrategyName;
 use common::{Driver, ball, config, constant_model, report, spec};
 
-const BALANCING: [StrategyName; 4] = [
-    StrategyName::Random,
-    StrategyName::RoundRobin,
-    StrategyName::LeastLoaded,
-    StrategyName::PowerOfTwo,
-];
+const BALANCING: [StrategyName; 4] =
+    [StrategyName::Random, StrategyName::RoundRobin, StrategyName::LeastLoaded, StrategyName::PowerOfTwo];
 
 /// Place `count` balls that leave again at once after `hold` others; returns the count by box.
 fn spread(driver: &mut Driver, count: usize, hold: usize, tag: &str) -> BTreeMap<String, usize> {
@@ -31,8 +29,7 @@ fn spread(driver: &mut Driver, count: usize, hold: usize, tag: &str) -> BTreeMap
             driver.complete(&ball, lease_id, true);
         }
     }
-    live.into_iter()
-        .for_each(|(ball, lease_id)| driver.complete(&ball, lease_id, true));
+    live.into_iter().for_each(|(ball, lease_id)| driver.complete(&ball, lease_id, true));
     counts
 }
 
@@ -46,27 +43,14 @@ fn a_new_box_gets_some_but_never_a_flood_and_grows() {
         new.stage = Stage::Warming;
         driver.register(new);
         let mut shares = Vec::new();
-        for (phase, wait_ms) in [
-            ("warming", 1_000),
-            ("observing", 180_000),
-            ("mature", 200_000),
-        ] {
+        for (phase, wait_ms) in [("warming", 1_000), ("observing", 180_000), ("mature", 200_000)] {
             driver.pass(wait_ms);
             let counts = spread(&mut driver, 2_000, 200, phase);
             shares.push(*counts.get("new").unwrap_or(&0) as f64 / 2_000.0);
         }
-        assert!(
-            shares[0] > 0.0 && shares[0] < 0.1,
-            "{strategy}: warming {shares:?}"
-        );
-        assert!(
-            shares[0] < shares[1] && shares[1] < 0.15,
-            "{strategy}: observing {shares:?}"
-        );
-        assert!(
-            (shares[2] - 0.2).abs() < 0.06,
-            "{strategy}: mature {shares:?}"
-        );
+        assert!(shares[0] > 0.0 && shares[0] < 0.1, "{strategy}: warming {shares:?}");
+        assert!(shares[0] < shares[1] && shares[1] < 0.15, "{strategy}: observing {shares:?}");
+        assert!((shares[2] - 0.2).abs() < 0.06, "{strategy}: mature {shares:?}");
     }
 }
 
@@ -80,10 +64,7 @@ fn adding_a_box_never_raises_another_warming_boxs_share() {
             new.stage = Stage::Warming;
             driver.register(new);
         }
-        spread(&mut driver, 3_000, 300, "ball")
-            .get("warm-0")
-            .copied()
-            .unwrap_or(0)
+        spread(&mut driver, 3_000, 300, "ball").get("warm-0").copied().unwrap_or(0)
     };
     assert!(share_of_first(2) <= share_of_first(1));
 }
@@ -98,10 +79,7 @@ fn all_boxes_new_share_alike_and_no_box_is_a_clear_answer() {
         driver.register(new);
     }
     let counts = spread(&mut driver, 300, 30, "ball");
-    assert!(
-        counts.values().all(|count| (90..=110).contains(count)),
-        "{counts:?}"
-    );
+    assert!(counts.values().all(|count| (90..=110).contains(count)), "{counts:?}");
 }
 
 #[test]
@@ -122,15 +100,8 @@ fn weight_zero_gets_nothing_and_huge_weights_do_not_overflow() {
     let mut only = spec("box", 1, 1);
     only.weight = 0.0;
     driver.register(only);
-    let decision = driver.engine.explain(
-        ball("x", Class::Normal, 1),
-        driver.stamp(),
-        &mut driver.events,
-    );
-    assert_eq!(
-        decision.unwrap().causes,
-        BTreeMap::from([(Refusal::WeightZero, 1)])
-    );
+    let decision = driver.engine.explain(ball("x", Class::Normal, 1), driver.stamp(), &mut driver.events);
+    assert_eq!(decision.unwrap().causes, BTreeMap::from([(Refusal::WeightZero, 1)]));
 }
 
 #[test]
@@ -143,13 +114,7 @@ fn ejection_is_capped_and_never_takes_the_last_box() {
             let (_, lease_id) = driver.place(ball.clone()).unwrap();
             driver.complete(&ball, lease_id, false);
         }
-        driver
-            .engine
-            .fleet()
-            .boxes()
-            .iter()
-            .filter(|b| b.gate() == Some(Refusal::Ejected))
-            .count()
+        driver.engine.fleet().boxes().iter().filter(|b| b.gate() == Some(Refusal::Ejected)).count()
     };
     assert_eq!(eject_all(1), 0);
     assert_eq!(eject_all(2), 0);
@@ -180,16 +145,14 @@ fn a_box_that_fails_fast_attracts_nothing() {
                 driver.complete(&ball, lease_id, true);
             }
         }
-        assert!(
-            sunk < 100,
-            "{strategy}: the failing box got {sunk} of 2,000"
-        );
+        assert!(sunk < 100, "{strategy}: the failing box got {sunk} of 2,000");
     }
 }
 
 #[test]
 fn nonsense_missing_and_stale_never_look_best() {
-    let nonsense: [(&str, fn(&mut Usage)); 5] = [
+    type Spoil = fn(&mut Usage);
+    let nonsense: [(&str, Spoil); 5] = [
         ("NaN", |u| u.cpu_cores = Some(f64::NAN)),
         ("infinite", |u| u.cpu_cores = Some(f64::INFINITY)),
         ("negative", |u| u.cpu_cores = Some(-3.0)),
@@ -231,16 +194,8 @@ fn a_stale_report_loses_its_shine_then_its_place_and_comes_back() {
             _ => {}
         }
     }
-    driver.report(report(
-        "box-0",
-        driver.at_ms,
-        0.0,
-        driver.engine.fleet().seq(),
-    ));
-    assert_eq!(
-        driver.place(ball("back", Class::Normal, 1)).unwrap().0,
-        "box-0"
-    );
+    driver.report(report("box-0", driver.at_ms, 0.0, driver.engine.fleet().seq()));
+    assert_eq!(driver.place(ball("back", Class::Normal, 1)).unwrap().0, "box-0");
 }
 
 #[test]
@@ -255,10 +210,7 @@ fn when_all_reports_stop_the_fleet_panics_and_still_places_but_not_on_the_dead()
     driver.pass(400_000);
     assert!(driver.engine.fleet().is_panicking());
     let counts = spread(&mut driver, 20, 5, "ball");
-    assert_eq!(
-        counts.keys().map(String::as_str).collect::<Vec<_>>(),
-        ["box-1", "box-2"]
-    );
+    assert_eq!(counts.keys().map(String::as_str).collect::<Vec<_>>(), ["box-1", "box-2"]);
 }
 
 #[test]
@@ -269,33 +221,17 @@ fn a_ball_counts_once_whether_or_not_a_report_has_seen_it() {
     let load = |driver: &Driver| driver.engine.fleet().get_box("box").unwrap().load();
     let ball = ball("ball", Class::Normal, 30);
     let (_, lease_id) = driver.place(ball.clone()).unwrap();
-    assert!(
-        (load(&driver) - 0.5).abs() < 1e-9,
-        "2 of others and 3 of ours: {}",
-        load(&driver)
-    );
+    assert!((load(&driver) - 0.5).abs() < 1e-9, "2 of others and 3 of ours: {}", load(&driver));
     driver.pass(1_000);
     driver.report(report("box", driver.at_ms, 5.0, lease_id));
-    assert!(
-        (load(&driver) - 0.5).abs() < 1e-9,
-        "seen by the report: {}",
-        load(&driver)
-    );
+    assert!((load(&driver) - 0.5).abs() < 1e-9, "seen by the report: {}", load(&driver));
     driver.pass(1_000);
     let sampled_at_ms = driver.at_ms;
     driver.pass(500);
     driver.complete(&ball, lease_id, true);
-    assert!(
-        (load(&driver) - 0.2).abs() < 1e-9,
-        "gone: {}",
-        load(&driver)
-    );
+    assert!((load(&driver) - 0.2).abs() < 1e-9, "gone: {}", load(&driver));
     driver.report(report("box", sampled_at_ms, 5.0, lease_id));
-    assert!(
-        (load(&driver) - 0.2).abs() < 1e-9,
-        "a report from before it left: {}",
-        load(&driver)
-    );
+    assert!((load(&driver) - 0.2).abs() < 1e-9, "a report from before it left: {}", load(&driver));
 }
 
 #[test]
@@ -305,22 +241,11 @@ fn a_poisoned_policy_with_all_other_traffic_never_costs_a_critical_ball_its_plac
     let mut arrivals: Vec<Arrival> = Vec::new();
     for index in 0..72_000_u64 {
         let (at_ms, is_critical) = (10_000 + index * 50, index % 10 == 0);
-        let (class, tenths) = if is_critical {
-            (Class::Critical, 1)
-        } else {
-            (Class::Normal, 5)
-        };
+        let (class, tenths) = if is_critical { (Class::Critical, 1) } else { (Class::Normal, 5) };
         let service_ms = if is_critical { 10_000.0 } else { 22_000.0 };
-        arrivals.push(Arrival {
-            at_ms,
-            ball: ball(format!("b{index}"), class, tenths),
-            service_ms,
-        });
+        arrivals.push(Arrival { at_ms, ball: ball(format!("b{index}"), class, tenths), service_ms });
     }
-    let background = |at_ms: u64| Background {
-        at_ms,
-        usage: [Some(0.0), None, None, Some(0.0)],
-    };
+    let background = |at_ms: u64| Background { at_ms, usage: [Some(0.0), None, None, Some(0.0)] };
     let scenario = Scenario {
         config: config(StrategyName::PredictedLoad),
         boxes: (0..10)
@@ -335,15 +260,8 @@ fn a_poisoned_policy_with_all_other_traffic_never_costs_a_critical_ball_its_plac
         measured_from_ms: 0,
     };
     for change in [-1e30_f32, 1e30] {
-        let run = simulate(
-            &scenario,
-            Some(("bad".into(), constant_model(change))),
-            &mut |_| {},
-        );
+        let run = simulate(&scenario, Some(("bad".into(), constant_model(change))), &mut |_| {});
         assert_eq!(run.refused[Class::Critical as usize], 0);
-        assert!(
-            run.refused[Class::Normal as usize] > 1_000,
-            "the test must overload the rest"
-        );
+        assert!(run.refused[Class::Normal as usize] > 1_000, "the test must overload the rest");
     }
 }

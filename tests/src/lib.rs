@@ -58,11 +58,7 @@ impl Client {
 /// # Panics
 /// When the engine refuses what the log says was carried out.
 #[must_use]
-pub fn drive_again(
-    events: &[Event],
-    first: Fleet,
-    model: Option<&Arc<ForecastModel>>,
-) -> Vec<Event> {
+pub fn drive_again(events: &[Event], first: Fleet, model: Option<&Arc<ForecastModel>>) -> Vec<Event> {
     let mut engine = Engine::new(first);
     let mut again: Vec<Event> = Vec::new();
     for event in events {

@@ -1,5 +1,7 @@
 //! Simulator = server = replay of the log, byte for byte.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::time::Duration;
 
 use berth_models::config::FleetConfig;
@@ -19,8 +21,7 @@ fn apply_and_decide_again(mut fleet: Fleet, events: &[Event]) -> Fleet {
         if let EventKind::Decided { decision } = &event.kind {
             fleet.advance(event.at_ms);
             let ranking = &mut Default::default();
-            let again =
-                berth_models::decide::decide(&fleet, decision.ball.clone(), decision.draw, ranking);
+            let again = berth_models::decide::decide(&fleet, decision.ball.clone(), decision.draw, ranking);
             assert_eq!(
                 serde_json::to_string(&again).unwrap(),
                 serde_json::to_string(&**decision).unwrap(),
@@ -55,15 +56,24 @@ async fn a_servers_log_is_driven_again_to_the_same_bytes() {
     let path = folder.path().join("berth.db");
     let store = format!("sqlite:{}", path.display());
     // A hundred times as fast as real time, so that leases expire and boxes grow up meanwhile.
-    let arguments =
-        ["--store", &store, "--primary", "power_of_two", "--time-scale", "100", "--seed", "5"];
+    let arguments = ["--store", &store, "--primary", "power_of_two", "--time-scale", "100", "--seed", "5"];
     let server = serve(&arguments).await;
     traffic(&Client::of(&server)).await;
     server.stop().await.unwrap();
     let ledger = SqliteLedger::open(&path, Durability::Disk).unwrap();
     let events: Vec<Event> =
         ledger.events_after(0, 100_000).unwrap().into_iter().map(|logged| logged.event).collect();
-    for kind in ["configured", "registered", "reported", "decided", "completed", "released", "renewed", "expired", "drained"] {
+    for kind in [
+        "configured",
+        "registered",
+        "reported",
+        "decided",
+        "completed",
+        "released",
+        "renewed",
+        "expired",
+        "drained",
+    ] {
         let tag = format!("\"kind\":\"{kind}\"");
         assert!(lines(&events).iter().any(|line| line.contains(&tag)), "the traffic made no {kind}");
     }

@@ -30,12 +30,7 @@ pub enum Dimension {
 
 impl Dimension {
     /// All dimensions, in the order of every array over dimensions.
-    pub const ALL: [Self; DIMENSIONS] = [
-        Self::CpuCores,
-        Self::MemoryBytes,
-        Self::BandwidthBps,
-        Self::Slots,
-    ];
+    pub const ALL: [Self; DIMENSIONS] = [Self::CpuCores, Self::MemoryBytes, Self::BandwidthBps, Self::Slots];
 
     /// The name used in JSON and in logs.
     #[must_use]
@@ -46,11 +41,7 @@ impl Dimension {
     /// Convert a measured value in the dimension's public unit to base units, saturating.
     #[must_use]
     pub fn to_base(self, value: f64) -> u64 {
-        let scaled = if self == Self::CpuCores {
-            value * MICRO_CORES_PER_CORE
-        } else {
-            value
-        };
+        let scaled = if self == Self::CpuCores { value * MICRO_CORES_PER_CORE } else { value };
         // `as` saturates and takes NaN to 0; callers refuse non-finite values before.
         libm::round(scaled) as u64
     }
@@ -58,11 +49,7 @@ impl Dimension {
     /// Convert base units to the dimension's public unit.
     #[must_use]
     pub fn to_public(self, base: u64) -> f64 {
-        if self == Self::CpuCores {
-            base as f64 / MICRO_CORES_PER_CORE
-        } else {
-            base as f64
-        }
+        if self == Self::CpuCores { base as f64 / MICRO_CORES_PER_CORE } else { base as f64 }
     }
 }
 
@@ -124,12 +111,7 @@ impl Amounts {
 }
 
 fn to_base_checked(dimension: Dimension, value: f64) -> Result<u64, Invalid> {
-    let allowed = || {
-        format!(
-            "a finite number from 0 to {}",
-            dimension.to_public(AMOUNT_MAX)
-        )
-    };
+    let allowed = || format!("a finite number from 0 to {}", dimension.to_public(AMOUNT_MAX));
     if !value.is_finite() || value < 0.0 || value > dimension.to_public(AMOUNT_MAX) {
         return Err(Invalid::new(dimension.name(), value, allowed()));
     }
@@ -139,12 +121,7 @@ fn to_base_checked(dimension: Dimension, value: f64) -> Result<u64, Invalid> {
 impl TryFrom<AmountsJson> for Amounts {
     type Error = Invalid;
     fn try_from(json: AmountsJson) -> Result<Self, Invalid> {
-        Self::from_public([
-            json.cpu_cores,
-            json.memory_bytes,
-            json.bandwidth_bps,
-            json.slots,
-        ])
+        Self::from_public([json.cpu_cores, json.memory_bytes, json.bandwidth_bps, json.slots])
     }
 }
 
@@ -193,11 +170,7 @@ impl Capacity {
             }
         }
         if base.iter().all(Option::is_none) {
-            return Err(Invalid::new(
-                "capacity",
-                "{}",
-                "at least one dimension with a number",
-            ));
+            return Err(Invalid::new("capacity", "{}", "at least one dimension with a number"));
         }
         Ok(Self(base))
     }
@@ -206,12 +179,7 @@ impl Capacity {
 impl TryFrom<CapacityJson> for Capacity {
     type Error = Invalid;
     fn try_from(json: CapacityJson) -> Result<Self, Invalid> {
-        Self::from_public([
-            json.cpu_cores,
-            json.memory_bytes,
-            json.bandwidth_bps,
-            json.slots,
-        ])
+        Self::from_public([json.cpu_cores, json.memory_bytes, json.bandwidth_bps, json.slots])
     }
 }
 
@@ -233,8 +201,7 @@ mod tests {
 
     #[test]
     fn json_is_in_public_units_and_comes_back() {
-        let amounts: Amounts =
-            serde_json::from_str(r#"{"cpu_cores":0.25,"memory_bytes":1024}"#).unwrap();
+        let amounts: Amounts = serde_json::from_str(r#"{"cpu_cores":0.25,"memory_bytes":1024}"#).unwrap();
         assert_eq!(amounts, Amounts([250_000, 1024, 0, 0]));
         let text = serde_json::to_string(&amounts).unwrap();
         assert_eq!(text, r#"{"cpu_cores":0.25,"memory_bytes":1024.0}"#);
@@ -243,11 +210,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_by_name() {
-        for text in [
-            r#"{"cpu_cores":-1}"#,
-            r#"{"memory_bytes":1e300}"#,
-            r#"{"gpu":1}"#,
-        ] {
+        for text in [r#"{"cpu_cores":-1}"#, r#"{"memory_bytes":1e300}"#, r#"{"gpu":1}"#] {
             assert!(serde_json::from_str::<Amounts>(text).is_err(), "{text}");
         }
         assert!(serde_json::from_str::<Capacity>("{}").is_err());

@@ -6,9 +6,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::{Amounts, Invalid, check_identifier};
 
 /// How much a ball matters.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Class {
@@ -106,37 +104,23 @@ impl Ball {
     pub fn check(&self) -> Result<(), Invalid> {
         check_identifier("tenant", &self.tenant)?;
         check_identifier("ball_id", &self.ball_id)?;
-        for (field, value) in [
-            ("group", &self.group),
-            ("role", &self.role),
-            ("kind", &self.kind),
-            ("region", &self.region),
-        ] {
-            value
-                .as_deref()
-                .map_or(Ok(()), |value| check_identifier(field, value))?;
+        for (field, value) in
+            [("group", &self.group), ("role", &self.role), ("kind", &self.kind), ("region", &self.region)]
+        {
+            value.as_deref().map_or(Ok(()), |value| check_identifier(field, value))?;
         }
         if let Some(work_ms) = self.work_ms
             && !(work_ms.is_finite() && (0.0..=DURATION_MS_MAX as f64).contains(&work_ms))
         {
-            return Err(Invalid::new(
-                "work_ms",
-                work_ms,
-                format!("0 to {DURATION_MS_MAX}"),
-            ));
+            return Err(Invalid::new("work_ms", work_ms, format!("0 to {DURATION_MS_MAX}")));
         }
-        for (field, value) in [
-            ("expected_residence_ms", self.expected_residence_ms),
-            ("lease_ms", self.lease_ms),
-        ] {
+        for (field, value) in
+            [("expected_residence_ms", self.expected_residence_ms), ("lease_ms", self.lease_ms)]
+        {
             if let Some(value) = value
                 && !(1..=DURATION_MS_MAX).contains(&value)
             {
-                return Err(Invalid::new(
-                    field,
-                    value,
-                    format!("1 to {DURATION_MS_MAX}"),
-                ));
+                return Err(Invalid::new(field, value, format!("1 to {DURATION_MS_MAX}")));
             }
         }
         Ok(())

@@ -91,24 +91,15 @@ impl BoxSpec {
     /// [`Invalid`] naming the first field that is refused.
     pub fn check(&self) -> Result<(), Invalid> {
         check_identifier("box_id", &self.box_id)?;
-        self.role
-            .as_deref()
-            .map_or(Ok(()), |role| check_identifier("role", role))?;
+        self.role.as_deref().map_or(Ok(()), |role| check_identifier("role", role))?;
         if !(0.0..=WEIGHT_MAX).contains(&self.weight) {
-            return Err(Invalid::new(
-                "weight",
-                self.weight,
-                format!("0 to {WEIGHT_MAX}"),
-            ));
+            return Err(Invalid::new("weight", self.weight, format!("0 to {WEIGHT_MAX}")));
         }
         if !SPEED_RANGE.contains(&self.speed) {
             let allowed = format!("{} to {}", SPEED_RANGE.start(), SPEED_RANGE.end());
             return Err(Invalid::new("speed", self.speed, allowed));
         }
-        for (field, url) in [
-            ("endpoint", &self.endpoint),
-            ("warmup_url", &self.warmup_url),
-        ] {
+        for (field, url) in [("endpoint", &self.endpoint), ("warmup_url", &self.warmup_url)] {
             if let Some(url) = url
                 && (url.len() > ENDPOINT_BYTES_MAX || !url.starts_with("http"))
             {

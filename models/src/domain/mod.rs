@@ -28,11 +28,7 @@ pub struct Invalid {
 impl Invalid {
     /// Build a refusal for `field` with the `value` given and what is `allowed`.
     pub fn new(field: &'static str, value: impl ToString, allowed: impl Into<String>) -> Self {
-        Self {
-            field,
-            value: value.to_string(),
-            allowed: allowed.into(),
-        }
+        Self { field, value: value.to_string(), allowed: allowed.into() }
     }
 }
 
@@ -42,8 +38,7 @@ impl Invalid {
 /// [`Invalid`] naming `field` when it is none of these.
 pub fn check_identifier(field: &'static str, value: &str) -> Result<(), Invalid> {
     let allowed = || format!("1 to {IDENTIFIER_BYTES_MAX} bytes without control characters");
-    if value.is_empty() || value.len() > IDENTIFIER_BYTES_MAX || value.chars().any(char::is_control)
-    {
+    if value.is_empty() || value.len() > IDENTIFIER_BYTES_MAX || value.chars().any(char::is_control) {
         return Err(Invalid::new(field, format!("{value:?}"), allowed()));
     }
     Ok(())

@@ -38,24 +38,14 @@ impl Usage {
     /// The values in the order of [`Dimension::ALL`].
     #[must_use]
     pub fn to_array(self) -> [Option<f64>; DIMENSIONS] {
-        [
-            self.cpu_cores,
-            self.memory_bytes,
-            self.bandwidth_bps,
-            self.slots,
-        ]
+        [self.cpu_cores, self.memory_bytes, self.bandwidth_bps, self.slots]
     }
 
     /// From values in the order of [`Dimension::ALL`].
     #[must_use]
     pub fn from_array(values: [Option<f64>; DIMENSIONS]) -> Self {
         let [cpu_cores, memory_bytes, bandwidth_bps, slots] = values;
-        Self {
-            cpu_cores,
-            memory_bytes,
-            bandwidth_bps,
-            slots,
-        }
+        Self { cpu_cores, memory_bytes, bandwidth_bps, slots }
     }
 }
 
@@ -134,19 +124,11 @@ impl BoxReport {
         self.usage = Usage::from_array(usage);
         set_aside("error_rate", &mut self.error_rate, 1.0, &mut issues);
         set_aside("queue_length", &mut self.queue_length, 1e12, &mut issues);
-        set_aside(
-            "latency_ms_p99",
-            &mut self.latency_ms_p99,
-            1e12,
-            &mut issues,
-        );
+        set_aside("latency_ms_p99", &mut self.latency_ms_p99, 1e12, &mut issues);
         if let Some(ids) = &mut self.live_lease_ids {
             if ids.len() > LIVE_LEASES_MAX {
                 self.live_lease_ids = None;
-                issues.push(FieldIssue {
-                    field: "live_lease_ids",
-                    reason: "absurd",
-                });
+                issues.push(FieldIssue { field: "live_lease_ids", reason: "absurd" });
             } else {
                 ids.sort_unstable();
             }
@@ -179,14 +161,10 @@ mod tests {
     fn nonsense_becomes_unknown_and_is_named() {
         let spec = BoxSpec::new("a", Capacity([Some(4_000_000), Some(100), None, Some(10)]));
         let mut report = BoxReport::new("a", 1);
-        report.usage =
-            Usage::from_array([Some(f64::NAN), Some(-1.0), Some(f64::INFINITY), Some(101.0)]);
+        report.usage = Usage::from_array([Some(f64::NAN), Some(-1.0), Some(f64::INFINITY), Some(101.0)]);
         report.error_rate = Some(1.5);
         let reasons: Vec<_> = report.sanitise(&spec).iter().map(|i| i.reason).collect();
-        assert_eq!(
-            reasons,
-            ["not_finite", "negative", "not_finite", "absurd", "absurd"]
-        );
+        assert_eq!(reasons, ["not_finite", "negative", "not_finite", "absurd", "absurd"]);
         assert_eq!(report.usage, Usage::default());
         assert_eq!(report.error_rate, None);
     }

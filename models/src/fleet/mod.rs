@@ -5,6 +5,8 @@ mod box_state;
 mod health;
 mod key_index;
 mod lease;
+mod look;
+mod refresh;
 
 use std::sync::Arc;
 
@@ -14,12 +16,11 @@ pub use box_state::{BackgroundSeries, BoxState, HORIZONS, LastReport};
 pub use lease::{Lease, LeaseState, LeaseTable};
 
 use crate::config::FleetConfig;
-use crate::decision::{Decision, Refusal};
-use crate::domain::{Amounts, Ball, BoxReport, BoxSpec, DIMENSIONS, Outcome, Stage};
+use crate::decision::Decision;
+use crate::domain::{Amounts, Ball, BoxSpec, DIMENSIONS, Outcome, Stage};
 use crate::event::{Event, EventKind};
 use crate::forecast::{ForecastModel, HORIZONS_MS};
 use crate::strategy::StrategyName;
-use background::{background_ahead, background_now, is_fresh};
 use box_state::Departure;
 use key_index::KeyIndex;
 
@@ -192,70 +193,6 @@ impl Fleet {
 
     fn grid_at_ms(&self) -> u64 {
         self.grid * GRID_MS
-    }
-
-    /// Look at every box again: which dimensions are fresh, who takes part, whether to panic.
-    fn refresh(&mut self) {
-        let grid_at_ms = self.grid_at_ms();
-        let mut worst = [0.0_f64; DIMENSIONS];
-        for state in &self.boxes {
-            for (d, worst) in worst.iter_mut().enumerate() {
-                if is_fresh(state, d, grid_at_ms, &self.config) {
-                    let ratio = state.rest.background.0[d] as f64 * state.inverse_capacity[d];
-                    *worst = worst.max(ratio);
-                }
-            }
-        }
-        self.fleet_worst = worst;
-        (0..self.boxes.len()).for_each(|position| self.refresh_box(position));
-        self.count_admissible();
-        self.model_weight = mean_model_weight(&self.boxes);
-    }
-
-    fn count_admissible(&mut self) {
-        let (mut able, mut admissible) = (0_usize, 0_usize);
-        for state in &self.boxes {
-            match state.gate {
-                Some(Refusal::Down | Refusal::Draining | Refusal::WeightZero) => {}
-                Some(_) => able += 1,
-                None => {
-                    able += 1;
-                    admissible += 1;
-                }
-            }
-        }
-        self.panic = (admissible as f64) < self.config.panic_share * able as f64;
-    }
-
-    /// Look at one box again after something happened to it.
-    fn refresh_box(&mut self, position: usize) {
-        let grid_at_ms = self.grid_at_ms();
-        let (config, worst) = (&self.config, self.fleet_worst);
-        let state = &mut self.boxes[position];
-        let is_failing = state.rest.health.is_failing(grid_at_ms, config)
-            || state
-                .rest
-                .last_report
-                .as_ref()
-                .and_then(|report| report.error_rate)
-                .is_some_and(|rate| rate > config.observing_failure_share);
-        let warmup_ms = state.spec.min_warmup_time_ms;
-        state.weight = state.spec.weight * state.rest.life.weight(grid_at_ms, warmup_ms, is_failing, config);
-        state.inverse_weight = if state.weight > 0.0 { 1.0 / state.weight } else { f64::INFINITY };
-        state.failure_load = config.failure_load * state.rest.health.failure_share(grid_at_ms, config);
-        state.gate = gate(state, grid_at_ms, config);
-        for (d, worst) in worst.into_iter().enumerate() {
-            if state.spec.capacity.0[d].is_none() {
-                continue;
-            }
-            let now = background_now(state, d, grid_at_ms, worst, config);
-            state.rest.background_ratio[d] = now;
-            let ahead = background_ahead(state, d, grid_at_ms, now, config);
-            for (h, value) in ahead.into_iter().enumerate() {
-                state.rest.background_future[h][d] = value;
-            }
-        }
-        state.settle();
     }
 
     fn apply_config(&mut self, config: &FleetConfig) {
@@ -433,156 +370,6 @@ impl Fleet {
     }
 }
 
-/// Questions; nothing here changes the state.
-impl Fleet {
-    /// The boxes, sorted by id.
-    #[must_use]
-    pub fn boxes(&self) -> &[BoxState] {
-        &self.boxes
-    }
-
-    /// The box `box_id`.
-    #[must_use]
-    pub fn get_box(&self, box_id: &str) -> Option<&BoxState> {
-        self.position(box_id).map(|position| &self.boxes[position])
-    }
-
-    /// The box of a lease.
-    #[must_use]
-    pub fn box_of(&self, lease: &Lease) -> &BoxState {
-        &self.boxes[self.positions[lease.box_handle as usize] as usize]
-    }
-
-    /// All leases that are live or remembered.
-    #[must_use]
-    pub fn leases(&self) -> &LeaseTable {
-        &self.leases
-    }
-
-    /// The configuration in force.
-    #[must_use]
-    pub fn config(&self) -> &FleetConfig {
-        &self.config
-    }
-
-    /// Seq of the last event.
-    #[must_use]
-    pub fn seq(&self) -> u64 {
-        self.seq
-    }
-
-    /// Engine time, in milliseconds.
-    #[must_use]
-    pub fn at_ms(&self) -> u64 {
-        self.at_ms
-    }
-
-    /// Id of the active artifact.
-    #[must_use]
-    pub fn artifact_id(&self) -> Option<&Arc<str>> {
-        self.artifact_id.as_ref()
-    }
-
-    /// The id that decisions of strategy `name` carry.
-    #[must_use]
-    pub fn strategy_id(&self, name: StrategyName) -> &Arc<str> {
-        &self.strategy_ids[name as usize]
-    }
-
-    /// The active model, when it has been handed in.
-    #[must_use]
-    pub fn model(&self) -> Option<&Arc<ForecastModel>> {
-        self.model.as_ref()
-    }
-
-    /// Whether too few boxes remained and staleness and ejection are disregarded.
-    #[must_use]
-    pub fn is_panicking(&self) -> bool {
-        self.panic
-    }
-
-    /// Whether the guard has taken the forecasts' weight away nearly everywhere.
-    #[must_use]
-    pub fn has_lost_skill(&self) -> bool {
-        self.model_weight.is_some_and(|weight| weight < SKILL_MIN)
-    }
-
-    /// Mean weight of the model in the forecasts now in use, 0 to 1; `None`: no forecast yet.
-    #[must_use]
-    pub fn model_weight(&self) -> Option<f64> {
-        self.model_weight
-    }
-
-    /// What has happened so far.
-    #[must_use]
-    pub fn counters(&self) -> FleetCounters {
-        self.counters
-    }
-
-    /// Handle of the box a ball's group lives on.
-    #[must_use]
-    pub fn group_handle(&self, ball: &Ball) -> Option<u32> {
-        self.groups.get(group_key(ball)?).map(|place| place.handle)
-    }
-
-    /// Whether a report is news: from a known box and sampled after its last one.
-    #[must_use]
-    pub fn is_news(&self, report: &BoxReport) -> bool {
-        self.get_box(&report.box_id).is_some_and(|state| {
-            state.rest.last_report.as_ref().is_none_or(|last| report.sampled_at_ms > last.sampled_at_ms)
-        })
-    }
-
-    /// The live lease that ends first, if its end has come by `at_ms`: (end, lease id).
-    #[must_use]
-    pub fn first_expired(&self, at_ms: u64) -> Option<(u64, u64)> {
-        self.leases.first_expired(at_ms)
-    }
-
-    /// Whether reserved amounts equal the sum over live leases on every box: the invariant that
-    /// recovery checks.
-    ///
-    /// # Errors
-    /// The first box that differs, with both amounts.
-    pub fn recount(&self) -> Result<(), String> {
-        let mut sums = vec![(Amounts::ZERO, 0_usize); self.positions.len()];
-        for lease in self.leases.live() {
-            let sum = &mut sums[lease.box_handle as usize];
-            sum.0.add(&lease.decision.ball.demand);
-            sum.1 += 1;
-        }
-        for state in &self.boxes {
-            let (amounts, count) = sums[state.handle as usize];
-            if amounts != state.rest.committed || count != state.rest.live.len() {
-                return Err(format!(
-                    "box {}: reserved {:?} in {} leases, but its live leases sum to {:?} in {}",
-                    state.spec.box_id,
-                    state.rest.committed,
-                    state.rest.live.len(),
-                    amounts,
-                    count
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn gate(state: &BoxState, grid_at_ms: u64, config: &FleetConfig) -> Option<Refusal> {
-    if state.rest.life.stage >= Stage::Draining {
-        let is_down = state.rest.life.stage == Stage::Down;
-        return Some(if is_down { Refusal::Down } else { Refusal::Draining });
-    }
-    if state.weight <= 0.0 {
-        return Some(Refusal::WeightZero);
-    }
-    let silent_ms = state.rest.last_report.as_ref().map(|r| grid_at_ms.saturating_sub(r.sampled_at_ms));
-    if silent_ms.is_some_and(|silent_ms| silent_ms > config.report_expired_ms) {
-        return Some(Refusal::Stale);
-    }
-    state.rest.health.is_ejected(grid_at_ms).then_some(Refusal::Ejected)
-}
-
 /// Add (`sign` 1) or take away (−1) a ball's expected presence at every horizon: its demand times
 /// the probability that it is still there, with stays taken as exponential.
 fn commit_ahead(state: &mut BoxState, demand: &Amounts, residence_ms: f64, sign: f64) {
@@ -606,15 +393,6 @@ pub fn survival(residence_ms: f64) -> [f64; HORIZONS] {
     let twice = once * once;
     let four = twice * twice;
     [once, twice, four, four * four * twice]
-}
-
-fn mean_model_weight(boxes: &[BoxState]) -> Option<f64> {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for forecast in boxes.iter().flat_map(|b| &b.rest.series).flatten().filter_map(|s| s.forecast.as_ref()) {
-        sum += forecast.horizons[HORIZONS - 1].model_weight;
-        count += 1.0;
-    }
-    (count > 0.0).then(|| sum / count)
 }
 
 /// The id every strategy's decisions carry while `artifact_id` is active.

@@ -134,11 +134,7 @@ impl<'a> Run<'a> {
         let mut run = Self {
             scenario,
             engine: Engine::new(Fleet::new(scenario.config.clone())),
-            services: scenario
-                .boxes
-                .iter()
-                .map(|b| Service::new(b.discipline))
-                .collect(),
+            services: scenario.boxes.iter().map(|b| Service::new(b.discipline)).collect(),
             background: vec![0; boxes],
             queue: BinaryHeap::new(),
             at_ms: 0,
@@ -158,19 +154,12 @@ impl<'a> Run<'a> {
     }
 
     fn stamp(&self) -> Stamp {
-        Stamp {
-            at_ms: self.at_ms,
-            wall_ms: self.at_ms,
-        }
+        Stamp { at_ms: self.at_ms, wall_ms: self.at_ms }
     }
 
     /// Configure, activate and register, as a server's first requests do.
     fn start(&mut self, model: Option<(Arc<str>, Arc<ForecastModel>)>) {
-        let first_ms = self
-            .scenario
-            .arrivals
-            .first()
-            .map_or(0, |arrival| arrival.at_ms);
+        let first_ms = self.scenario.arrivals.first().map_or(0, |arrival| arrival.at_ms);
         // Reports begin a day before, so that histories are full when the first ball comes.
         self.at_ms = self
             .scenario
@@ -185,17 +174,13 @@ impl<'a> Run<'a> {
         }
         for (position, simulated) in self.scenario.boxes.iter().enumerate() {
             // The scenario's author checks its specifications; a refused box takes no balls.
-            let _ = self
-                .engine
-                .register(simulated.spec.clone(), stamp, &mut self.events);
+            let _ = self.engine.register(simulated.spec.clone(), stamp, &mut self.events);
             if self.scenario.report_every_ms.is_some() {
-                self.queue
-                    .push(Reverse((self.at_ms, Moment::Report { position })));
+                self.queue.push(Reverse((self.at_ms, Moment::Report { position })));
             }
         }
         if !self.scenario.arrivals.is_empty() {
-            self.queue
-                .push(Reverse((first_ms, Moment::Arrive { index: 0 })));
+            self.queue.push(Reverse((first_ms, Moment::Arrive { index: 0 })));
         }
     }
 
@@ -203,26 +188,17 @@ impl<'a> Run<'a> {
         let arrival = &self.scenario.arrivals[index];
         if let Some(next) = self.scenario.arrivals.get(index + 1) {
             let at_ms = next.at_ms.max(self.at_ms);
-            self.queue
-                .push(Reverse((at_ms, Moment::Arrive { index: index + 1 })));
+            self.queue.push(Reverse((at_ms, Moment::Arrive { index: index + 1 })));
         }
         let stamp = self.stamp();
-        let answer = self
-            .engine
-            .allocate(arrival.ball.clone(), stamp, &mut self.events);
-        let placed = answer
-            .ok()
-            .and_then(|a| Some((a.lease_id?, a.decision.box_id()?.clone())));
+        let answer = self.engine.allocate(arrival.ball.clone(), stamp, &mut self.events);
+        let placed = answer.ok().and_then(|a| Some((a.lease_id?, a.decision.box_id()?.clone())));
         let Some((lease_id, box_id)) = placed else {
             self.result.refused[arrival.ball.class as usize] += 1;
             return;
         };
         self.leases[index] = Some(lease_id);
-        let found = self
-            .scenario
-            .boxes
-            .iter()
-            .position(|b| b.spec.box_id == box_id);
+        let found = self.scenario.boxes.iter().position(|b| b.spec.box_id == box_id);
         let Some(position) = found else { return };
         let speed = self.scenario.boxes[position].spec.speed;
         self.services[position].start(index, arrival.service_ms, speed, self.at_ms);
@@ -232,8 +208,7 @@ impl<'a> Run<'a> {
     fn expect_finish(&mut self, position: usize) {
         let speed = self.scenario.boxes[position].spec.speed;
         if let Some((at_ms, epoch)) = self.services[position].next_finish(speed, self.at_ms) {
-            self.queue
-                .push(Reverse((at_ms, Moment::Finish { position, epoch })));
+            self.queue.push(Reverse((at_ms, Moment::Finish { position, epoch })));
         }
     }
 
@@ -247,16 +222,11 @@ impl<'a> Run<'a> {
         self.result.time_in_system_ms[index] = Some(stayed_ms);
         self.result.total_ms += stayed_ms;
         if let Some(lease_id) = self.leases[index].take() {
-            let outcome = Outcome {
-                succeeded: true,
-                latency_ms: Some(stayed_ms),
-            };
+            let outcome = Outcome { succeeded: true, latency_ms: Some(stayed_ms) };
             let stamp = self.stamp();
             // A lease that has expired meanwhile is the scenario's finding, not an error here.
             let owner = arrival.ball.key();
-            let _ = self
-                .engine
-                .complete(lease_id, owner, outcome, stamp, &mut self.events);
+            let _ = self.engine.complete(lease_id, owner, outcome, stamp, &mut self.events);
         }
         self.expect_finish(position);
     }
@@ -267,17 +237,10 @@ impl<'a> Run<'a> {
         };
         let simulated = &self.scenario.boxes[position];
         let cursor = &mut self.background[position];
-        while simulated
-            .background
-            .get(*cursor + 1)
-            .is_some_and(|next| next.at_ms <= self.at_ms)
-        {
+        while simulated.background.get(*cursor + 1).is_some_and(|next| next.at_ms <= self.at_ms) {
             *cursor += 1;
         }
-        let background = simulated
-            .background
-            .get(*cursor)
-            .map_or([None; DIMENSIONS], |b| b.usage);
+        let background = simulated.background.get(*cursor).map_or([None; DIMENSIONS], |b| b.usage);
         let held = self.services[position].held(&self.scenario.arrivals);
         let mut usage = [None; DIMENSIONS];
         let mut load = 0.0_f64;
@@ -297,27 +260,18 @@ impl<'a> Run<'a> {
         // Every simulated box is registered, so the report is taken.
         let _ = self.engine.report(report, stamp, &mut self.events);
         self.loads[position] = load;
-        if position + 1 == self.scenario.boxes.len() && self.at_ms >= self.scenario.measured_from_ms
-        {
+        if position + 1 == self.scenario.boxes.len() && self.at_ms >= self.scenario.measured_from_ms {
             self.measure();
         }
         if self.at_ms + every_ms <= self.end_ms {
-            self.queue.push(Reverse((
-                self.at_ms + every_ms,
-                Moment::Report { position },
-            )));
+            self.queue.push(Reverse((self.at_ms + every_ms, Moment::Report { position })));
         }
     }
 
     fn measure(&mut self) {
         let count = self.loads.len() as f64;
         let mean = self.loads.iter().sum::<f64>() / count;
-        let variance = self
-            .loads
-            .iter()
-            .map(|l| (l - mean) * (l - mean))
-            .sum::<f64>()
-            / count;
+        let variance = self.loads.iter().map(|l| (l - mean) * (l - mean)).sum::<f64>() / count;
         self.moments += 1;
         self.result.imbalance += libm::sqrt(variance);
         self.overloads += self.loads.iter().filter(|load| **load > 1.0).count() as u64;
@@ -329,8 +283,7 @@ impl<'a> Run<'a> {
         if self.moments > 0 {
             let moments = self.moments as f64;
             self.result.imbalance /= moments;
-            self.result.overload_share =
-                self.overloads as f64 / (moments * self.loads.len() as f64);
+            self.result.overload_share = self.overloads as f64 / (moments * self.loads.len() as f64);
         }
         self.result
     }

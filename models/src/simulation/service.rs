@@ -34,14 +34,7 @@ const SCALE: f64 = 1e6;
 
 impl Service {
     pub fn new(discipline: Discipline) -> Self {
-        Self {
-            discipline,
-            held: BTreeSet::new(),
-            free_at_ms: 0,
-            given: 0,
-            given_at_ms: 0,
-            epoch: 0,
-        }
+        Self { discipline, held: BTreeSet::new(), free_at_ms: 0, given: 0, given_at_ms: 0, epoch: 0 }
     }
 
     pub fn start(&mut self, index: usize, service_ms: f64, speed: f64, at_ms: u64) {
@@ -97,9 +90,7 @@ impl Service {
 
     pub fn held(&self, arrivals: &[Arrival]) -> Amounts {
         let mut sum = Amounts::ZERO;
-        self.held
-            .iter()
-            .for_each(|(_, index)| sum.add(&arrivals[*index].ball.demand));
+        self.held.iter().for_each(|(_, index)| sum.add(&arrivals[*index].ball.demand));
         sum
     }
 }

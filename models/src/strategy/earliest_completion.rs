@@ -8,10 +8,6 @@ pub fn rank(view: &View, ranking: &mut Ranking) {
     view.each(ranking, |ranking, position, state| {
         let end_ms = state.work_left_ms(at_ms) + state.service_ms(work_ms);
         let score = end_ms as f64 * state.inverse_weight();
-        ranking.offer(Scored {
-            score,
-            tie: -state.spec.speed,
-            position,
-        });
+        ranking.offer(Scored { score, tie: -state.spec.speed, position });
     });
 }

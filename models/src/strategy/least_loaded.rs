@@ -7,10 +7,6 @@ pub fn rank(view: &View, ranking: &mut Ranking) {
     let demand = &view.ball().demand;
     view.each(ranking, |ranking, position, state| {
         let score = state.load_with(demand) * state.inverse_weight();
-        ranking.offer(Scored {
-            score,
-            tie: -state.weight(),
-            position,
-        });
+        ranking.offer(Scored { score, tie: -state.weight(), position });
     });
 }

@@ -19,15 +19,7 @@ pub fn rank(view: &View, ranking: &mut Ranking, tie: Tie) {
     let at_ms = view.at_ms();
     view.each(ranking, |ranking, position, state| {
         let score = state.work_left_ms(at_ms) as f64 * state.inverse_weight();
-        let tie = if tie == Tie::Faster {
-            -state.spec.speed
-        } else {
-            state.spec.speed
-        };
-        ranking.offer(Scored {
-            score,
-            tie,
-            position,
-        });
+        let tie = if tie == Tie::Faster { -state.spec.speed } else { state.spec.speed };
+        ranking.offer(Scored { score, tie, position });
     });
 }

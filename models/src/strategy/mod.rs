@@ -105,9 +105,7 @@ impl StrategyName {
             Self::RoundRobin => round_robin::rank(view, ranking),
             Self::LeastLoaded => least_loaded::rank(view, ranking),
             Self::PowerOfTwo => power_of_two::rank(view, ranking),
-            Self::LeastWorkLeft => {
-                least_work_left::rank(view, ranking, least_work_left::Tie::Faster)
-            }
+            Self::LeastWorkLeft => least_work_left::rank(view, ranking, least_work_left::Tie::Faster),
             Self::LeastWorkLeftSlowTie => {
                 least_work_left::rank(view, ranking, least_work_left::Tie::Slower);
             }
@@ -127,15 +125,9 @@ impl fmt::Display for StrategyName {
 impl std::str::FromStr for StrategyName {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|name| name.name() == text)
-            .ok_or_else(|| {
-                let names: Vec<_> = Self::ALL.iter().map(|name| name.name()).collect();
-                format!(
-                    "no strategy is called {text:?}; there are: {}",
-                    names.join(", ")
-                )
-            })
+        Self::ALL.into_iter().find(|name| name.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|name| name.name()).collect();
+            format!("no strategy is called {text:?}; there are: {}", names.join(", "))
+        })
     }
 }

@@ -14,10 +14,6 @@ pub fn rank(view: &View, ranking: &mut Ranking) {
     view.each(ranking, |ranking, position, state| {
         let load = state.load_ahead(demand, &survival, horizons);
         let score = load * state.inverse_weight();
-        ranking.offer(Scored {
-            score,
-            tie: -state.weight(),
-            position,
-        });
+        ranking.offer(Scored { score, tie: -state.weight(), position });
     });
 }

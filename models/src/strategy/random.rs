@@ -20,10 +20,6 @@ pub fn rank(view: &View, ranking: &mut Ranking) {
         left < 0.0
     });
     let position = chosen.unwrap_or(last);
-    ranking.offer(Scored {
-        score: 0.0,
-        tie: 0.0,
-        position,
-    });
+    ranking.offer(Scored { score: 0.0, tie: 0.0, position });
     ranking.set_propensity(view.at(position).weight() / sum);
 }

@@ -9,10 +9,6 @@ use super::{Ranking, Scored, View};
 /// Rank by virtual time; lowest first.
 pub fn rank(view: &View, ranking: &mut Ranking) {
     view.each(ranking, |ranking, position, state| {
-        ranking.offer(Scored {
-            score: state.pass(),
-            tie: 0.0,
-            position,
-        });
+        ranking.offer(Scored { score: state.pass(), tie: 0.0, position });
     });
 }

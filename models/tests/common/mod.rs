@@ -17,10 +17,7 @@ pub const CORE: u64 = 1_000_000;
 
 /// A box of `cores` cores, `slots` slots and nothing else.
 pub fn spec(box_id: &str, cores: u64, slots: u64) -> BoxSpec {
-    BoxSpec::new(
-        box_id,
-        Capacity([Some(cores * CORE), None, None, Some(slots)]),
-    )
+    BoxSpec::new(box_id, Capacity([Some(cores * CORE), None, None, Some(slots)]))
 }
 
 /// A ball of `class` that takes a tenth of `tenths` cores and a slot.
@@ -34,22 +31,14 @@ pub fn ball(id: impl Into<String>, class: Class, tenths: u64) -> Arc<Ball> {
 /// A report of `cores` in use, sampled at `at_ms`, that has seen every lease so far.
 pub fn report(box_id: &str, at_ms: u64, cores: f64, last: u64) -> BoxReport {
     let mut report = BoxReport::new(box_id, at_ms);
-    report.usage = Usage {
-        cpu_cores: Some(cores),
-        slots: Some(0.0),
-        ..Usage::default()
-    };
+    report.usage = Usage { cpu_cores: Some(cores), slots: Some(0.0), ..Usage::default() };
     report.last_accepted_lease_id = Some(last);
     report
 }
 
 /// A configuration with `primary` for everything that is not critical.
 pub fn config(primary: StrategyName) -> FleetConfig {
-    FleetConfig {
-        primary,
-        seed: 7,
-        ..FleetConfig::default()
-    }
+    FleetConfig { primary, seed: 7, ..FleetConfig::default() }
 }
 
 /// An engine with the events it has made.
@@ -61,18 +50,11 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(config: FleetConfig) -> Self {
-        Self {
-            engine: Engine::new(Fleet::new(config)),
-            events: Vec::new(),
-            at_ms: 1_000_000,
-        }
+        Self { engine: Engine::new(Fleet::new(config)), events: Vec::new(), at_ms: 1_000_000 }
     }
 
     pub fn stamp(&self) -> Stamp {
-        Stamp {
-            at_ms: self.at_ms,
-            wall_ms: self.at_ms,
-        }
+        Stamp { at_ms: self.at_ms, wall_ms: self.at_ms }
     }
 
     pub fn pass(&mut self, ms: u64) {
@@ -99,16 +81,8 @@ impl Driver {
     }
 
     pub fn complete(&mut self, ball: &Ball, lease_id: u64, succeeded: bool) {
-        let (stamp, outcome) = (
-            self.stamp(),
-            Outcome {
-                succeeded,
-                latency_ms: None,
-            },
-        );
-        self.engine
-            .complete(lease_id, ball.key(), outcome, stamp, &mut self.events)
-            .unwrap();
+        let (stamp, outcome) = (self.stamp(), Outcome { succeeded, latency_ms: None });
+        self.engine.complete(lease_id, ball.key(), outcome, stamp, &mut self.events).unwrap();
     }
 }
 
