@@ -10,11 +10,10 @@ tools:
 	@scripts/check-tools
 
 build: tools
-	$(CARGO) build --release --locked -p berth-trainer -p berth-scheduler --bins
+	$(CARGO) build --release --locked --workspace --bins
 
 # Generates seven days of traffic (or reads yours: make demo DATA=path), trains, serves, replays.
-demo: tools
-	$(CARGO) build --release --locked --workspace --bins
+demo: build
 	$(BIN)/berth-trainer demo --scheduler $(BIN)/berth-scheduler --out demo $(if $(DATA),--data $(DATA))
 
 test: tools
