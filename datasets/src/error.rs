@@ -15,7 +15,8 @@ pub enum DatasetError {
     },
     /// The format of a file can't be told from its content and path.
     #[error(
-        "{path}: can't tell the format ({found}); name it with a format (crane_dsp, nab, bitbrains_rnd, prometheus, csv, ndjson, parquet) or map its columns"
+        "{path}: can't tell the format ({found}); name it with a format ({}) or map its columns",
+        crate::FormatName::names()
     )]
     UnknownFormat {
         /// The file.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::DatasetError;
+use crate::adapters::{access_log, alibaba2018, azure_llm2023, genai2026, grid, swf};
 
 /// A format that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,24 @@ pub enum FormatName {
     Nab,
     /// One virtual machine a file, `;` and a tab between fields, eleven columns.
     BitbrainsRnd,
+    /// Nine columns without a header, machine by machine.
+    Alibaba2018MachineUsage,
+    /// One CPU share a line, no stamps; the folder is the day.
+    Planetlab,
+    /// Shares of CPU and memory, no stamps.
+    Google2011GcdVms,
+    /// `period,count`, requests a minute.
+    Worldcup98,
+    /// One measure a file by container, or the request trace.
+    AlibabaGenai2026,
+    /// Means over a whole data centre, no stamps.
+    DatacenterAggregates,
+    /// Access log: common or combined text, with more behind it; Envoy's text; or JSON lines.
+    AccessLog,
+    /// Standard Workload Format of batch jobs, with or without lists of nodes.
+    Swf,
+    /// `TIMESTAMP,ContextTokens,GeneratedTokens`.
+    AzureLlm2023,
     /// The reply of Prometheus' `query_range`.
     Prometheus,
     /// Separated text with mapped columns.
@@ -28,10 +47,19 @@ pub enum FormatName {
 
 impl FormatName {
     /// Every format, with the name used on the command line.
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 16] = [
         (Self::CraneDsp, "crane_dsp"),
         (Self::Nab, "nab"),
         (Self::BitbrainsRnd, "bitbrains_rnd"),
+        (Self::Alibaba2018MachineUsage, "alibaba2018_machine_usage"),
+        (Self::Planetlab, "planetlab"),
+        (Self::Google2011GcdVms, "google2011_gcd_vms"),
+        (Self::Worldcup98, "worldcup98"),
+        (Self::AlibabaGenai2026, "alibaba_genai2026"),
+        (Self::DatacenterAggregates, "datacenter_aggregates"),
+        (Self::AccessLog, "access_log"),
+        (Self::Swf, "swf"),
+        (Self::AzureLlm2023, "azure_llm2023"),
         (Self::Prometheus, "prometheus"),
         (Self::Csv, "csv"),
         (Self::Ndjson, "ndjson"),
@@ -43,6 +71,12 @@ impl FormatName {
     pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(format, _)| *format == self).map_or("", |(_, name)| name)
     }
+
+    /// Every name, parted by commas.
+    #[must_use]
+    pub(crate) fn names() -> String {
+        Self::ALL.map(|(_, name)| name).join(", ")
+    }
 }
 
 impl FromStr for FormatName {
@@ -51,8 +85,7 @@ impl FromStr for FormatName {
     fn from_str(text: &str) -> Result<Self, DatasetError> {
         let found = Self::ALL.iter().find(|(_, name)| *name == text).map(|(format, _)| *format);
         found.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            DatasetError::Usage(format!("format `{text}` is unknown; allowed: {}", names.join(", ")))
+            DatasetError::Usage(format!("format `{text}` is unknown; allowed: {}", Self::names()))
         })
     }
 }
@@ -83,9 +116,13 @@ pub(crate) fn detect(path: &Path, is_mapped: bool) -> Result<FormatName, Dataset
     }
     if first.starts_with('{') {
         let is_reply = text.contains("\"resultType\"") || text.contains("\"errorType\"");
-        return Ok(if is_reply { FormatName::Prometheus } else { FormatName::Ndjson });
+        return Ok(match is_reply {
+            true => FormatName::Prometheus,
+            false if !is_mapped && access_log::is_access_log(&text) => FormatName::AccessLog,
+            false => FormatName::Ndjson,
+        });
     }
-    if !is_mapped && let Some(format) = known_header(first) {
+    if !is_mapped && let Some(format) = known_header(first).or_else(|| known_rows(path, first, &text)) {
         return Ok(format);
     }
     let is_canonical = ["at_ms", "box_id", "ball_id"].iter().any(|field| first.contains(field));
@@ -105,9 +142,28 @@ fn known_header(first: &str) -> Option<FormatName> {
     match first {
         "ts,value" => Some(FormatName::CraneDsp),
         "timestamp,value" => Some(FormatName::Nab),
+        "period,count" => Some(FormatName::Worldcup98),
+        azure_llm2023::HEADER => Some(FormatName::AzureLlm2023),
+        _ if grid::is_datacenter(first) => Some(FormatName::DatacenterAggregates),
+        _ if genai2026::is_genai(first) => Some(FormatName::AlibabaGenai2026),
         _ if first.starts_with("Timestamp [ms];") && first.contains("CPU usage [%]") => {
             Some(FormatName::BitbrainsRnd)
         }
         _ => None,
+    }
+}
+
+/// Formats without a header, told by their rows.
+fn known_rows(path: &Path, first: &str, text: &str) -> Option<FormatName> {
+    if alibaba2018::is_machine_usage(first) {
+        Some(FormatName::Alibaba2018MachineUsage)
+    } else if grid::is_planetlab(path, first) {
+        Some(FormatName::Planetlab)
+    } else if grid::is_gcd(path, first) {
+        Some(FormatName::Google2011GcdVms)
+    } else if swf::is_swf(text) {
+        Some(FormatName::Swf)
+    } else {
+        access_log::is_access_log(text).then_some(FormatName::AccessLog)
     }
 }

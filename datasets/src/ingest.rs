@@ -93,6 +93,13 @@ impl Gathered {
         for row in raw.box_rows {
             self.box_rows.insert(row.box_id.clone(), row);
         }
+        for outcome in raw.outcomes.iter().filter(|outcome| !outcome.box_id.is_empty()) {
+            // A log may name a box that nothing measures; its capacity is unknown.
+            if !self.box_rows.contains_key(&outcome.box_id) {
+                let row = BoxRow { box_id: outcome.box_id.clone(), ..BoxRow::default() };
+                self.box_rows.insert(outcome.box_id.clone(), row);
+            }
+        }
         self.balls.extend(raw.balls);
         self.outcomes.extend(raw.outcomes);
         Ok((raw.quality, raw.rejects))

@@ -4,6 +4,7 @@
 //! tables ([`ingest`]). Nothing that is read is dropped in silence: [`QualityReport`] counts it.
 
 mod adapters;
+mod counts;
 mod error;
 mod folder;
 mod format;

@@ -31,6 +31,8 @@ pub enum RejectReason {
     UnknownWord,
     /// More boxes than one file may hold.
     TooManyBoxes,
+    /// A job whose end isn't known: a run time that is negative or absurd.
+    Censored,
 }
 
 /// One rejected row, as written to `rejected.ndjson`.
@@ -129,8 +131,9 @@ impl QualityReport {
     #[must_use]
     pub fn to_table(&self) -> String {
         let width = self.files.iter().map(|file| file.file.len()).max().unwrap_or(4).clamp(4, 48);
+        let wide = self.files.iter().map(|file| file.format.len()).max().unwrap_or(0).max(13);
         let mut text = format!(
-            "{:<width$} {:<13} {:>5} {:>9} {:>9} {:>8} {:>7} {:>8} {:>6} {:>11} {:>9}\n",
+            "{:<width$} {:<wide$} {:>5} {:>9} {:>9} {:>8} {:>7} {:>8} {:>6} {:>11} {:>9}\n",
             "file",
             "format",
             "boxes",
@@ -147,7 +150,7 @@ impl QualityReport {
             let name = tail(&file.file, width);
             let _ = writeln!(
                 text,
-                "{name:<width$} {:<13} {:>5} {:>9} {:>9} {:>8} {:>7} {:>8} {:>6} {:>9} s {:>7} s",
+                "{name:<width$} {:<wide$} {:>5} {:>9} {:>9} {:>8} {:>7} {:>8} {:>6} {:>9} s {:>7} s",
                 file.format,
                 file.boxes,
                 file.rows_read,

@@ -48,6 +48,16 @@ impl Measure {
         let is_series = METRIC_FIELDS[..DIMENSIONS].contains(&name);
         Self { name: name.to_owned(), is_series, is_in_table: true }
     }
+
+    /// A format's own measure: a load series that no table has a column for.
+    pub fn own(name: &str) -> Self {
+        Self { name: name.to_owned(), is_series: true, is_in_table: false }
+    }
+
+    /// `value` for tables alone: it repeats the first measure of a format that has only its own.
+    pub fn table_value() -> Self {
+        Self { name: "value".to_owned(), is_series: false, is_in_table: true }
+    }
 }
 
 /// The samples of one box: `values[measure][row]` at `at_ms[row]`; NaN = not measured.
@@ -123,6 +133,33 @@ impl RawFile {
         }
         self.quality.rows_accepted += 1;
         Ok(())
+    }
+
+    /// Add one accepted ball.
+    pub fn push_ball(&mut self, ball: BallRow) {
+        self.quality.see_time(ball.at_ms);
+        self.quality.rows_accepted += 1;
+        self.balls.push(ball);
+    }
+
+    /// Count what is odd about a row's stamp after that of the row before; whether they are equal.
+    pub fn see_arrival(&mut self, last: &mut Option<i64>, at_ms: i64) -> bool {
+        let is_equal = *last == Some(at_ms);
+        if is_equal {
+            self.count("equal_stamps");
+        }
+        if last.is_some_and(|last| last > at_ms) {
+            self.quality.backward += 1;
+        }
+        *last = Some(at_ms);
+        is_equal
+    }
+
+    /// State the capacity of a measure for every box.
+    pub fn state_capacity(&mut self, measure: &str, capacity: f64) {
+        for samples in self.boxes.values_mut() {
+            samples.capacity.insert(measure.to_owned(), capacity);
+        }
     }
 
     /// Sort, fold repeated stamps, and fill the report's figures about time.

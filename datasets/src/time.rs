@@ -6,6 +6,11 @@ use crate::{RejectReason, TimeUnit};
 pub(crate) const PLAUSIBLE_MS: std::ops::Range<i64> = 946_684_800_000..4_102_444_800_000;
 const DAY_MS: i64 = 86_400_000;
 
+/// Where the time of a log begins that has no stamps, or stamps from an unknown start: 2000-01-01 UTC.
+pub(crate) const ORIGIN_MS: i64 = PLAUSIBLE_MS.start;
+/// What a report says about such a log.
+pub(crate) const ORIGIN_NOTE: &str = "the start of the log is not known: taken as 2000-01-01 00:00 UTC, so hours and days of the week mean nothing";
+
 /// How the stamps of one file are read; decided once, by its first stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
@@ -155,6 +160,29 @@ fn parse_iso(text: &str) -> Option<i64> {
     Some(date_ms + clock_ms - parse_zone_ms(zone)?)
 }
 
+/// `DD/Mon/YYYY:HH:MM:SS ±HHMM` of access logs: epoch ms, and the zone's offset in ms.
+pub(crate) fn parse_common_log(text: &str) -> Option<(i64, i64)> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (stamp, zone) = text.split_once(' ')?;
+    let (date, clock) = stamp.split_once(':')?;
+    let mut parts = date.split('/');
+    let (day, name, year) = (parts.next()?, parts.next()?, parts.next()?);
+    let month = MONTHS.iter().position(|known| *known == name)? + 1;
+    // In the order of ISO 8601, every check of it holds here too.
+    let local_ms = parse_iso(&format!("{year}-{month:02}-{day} {clock}"))?;
+    let zone_ms = parse_zone_ms(zone.as_bytes())?;
+    parts.next().is_none().then_some((local_ms - zone_ms, zone_ms))
+}
+
+/// `YYYYMMDD` as the epoch ms of its midnight, UTC.
+pub(crate) fn parse_day(text: &str) -> Option<i64> {
+    let is_day = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let at_ms =
+        is_day.then(|| parse_iso(&format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]))).flatten()?;
+    PLAUSIBLE_MS.contains(&at_ms).then_some(at_ms)
+}
+
 /// `.123…` as whole milliseconds (digits beyond the third are cut), and what follows.
 fn parse_fraction(rest: &[u8]) -> Option<(i64, &[u8])> {
     if !matches!(rest.first(), Some(b'.' | b',')) {
@@ -221,6 +249,23 @@ mod tests {
         {
             assert_eq!(parse_iso(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn access_log_stamps_and_days_are_read() {
+        assert_eq!(parse_common_log("01/Aug/1995:00:00:01 -0400"), Some((807_249_601_000, -14_400_000)));
+        assert_eq!(parse_common_log("29/Feb/2016:23:59:59 +0530").map(|stamp| stamp.1), Some(19_800_000));
+        for bad in [
+            "01/Aug/1995:00:00:01",
+            "30/Feb/2016:00:00:00 +0000",
+            "1/Aug/1995:00:00:00 +0000",
+            "01/08/1995:0",
+            "",
+        ] {
+            assert_eq!(parse_common_log(bad), None, "{bad}");
+        }
+        assert_eq!(parse_day("20110303"), Some(1_299_110_400_000));
+        assert_eq!((parse_day("20111303"), parse_day("19110303"), parse_day("2011-3-3")), (None, None, None));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! crane_dsp and nab: a stamp and a value, one series a file.
+//! crane_dsp, nab and worldcup98: a stamp and a value, one series a file.
 
 use std::path::Path;
 
@@ -26,6 +26,21 @@ pub(super) fn read_nab(path: &Path) -> Result<RawFile, DatasetError> {
     read(path, raw, &folder_and_stem(path), Clock::Iso)
 }
 
+/// `period,count`: requests a minute, naive stamps of the minute's start that are GMT.
+pub(super) fn read_worldcup98(path: &Path) -> Result<RawFile, DatasetError> {
+    const MINUTE_MS: i64 = 60_000;
+    let raw = RawFile::new(path, "worldcup98", "worldcup98", vec![Measure::of_table("value")]);
+    let mut raw = read(path, raw, &stem(path), Clock::Iso)?;
+    let stamps: Vec<i64> = raw.boxes.values().flat_map(|samples| samples.at_ms.iter().copied()).collect();
+    let steps = stamps.windows(2).map(|pair| (pair[1] - pair[0]) / MINUTE_MS);
+    let missing: i64 = steps.map(|minutes| (minutes - 1).max(0)).sum();
+    if missing > 0 {
+        raw.quality.counted.insert("minutes_missing".to_owned(), missing.unsigned_abs());
+        raw.note("missing minutes are left out, not taken for zero");
+    }
+    Ok(raw)
+}
+
 fn read(path: &Path, mut raw: RawFile, name: &str, clock: Clock) -> Result<RawFile, DatasetError> {
     let mut reader = LineReader::open(path)?;
     let mut fields = Vec::new();
@@ -35,7 +50,8 @@ fn read(path: &Path, mut raw: RawFile, name: &str, clock: Clock) -> Result<RawFi
         let text = line.as_deref().unwrap_or("");
         let row =
             line.as_ref().map_err(|reason| *reason).and_then(|line| parse_row(line, clock, &mut fields));
-        let is_header = is_first && fields.get(1).is_some_and(|field| field == "value");
+        let is_header =
+            is_first && fields.get(1).is_some_and(|field| ["value", "count"].contains(&field.as_str()));
         is_first = false;
         if is_header {
             continue;
