@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::Invalid;
+use crate::domain::ball::DURATION_MS_MAX;
 use crate::strategy::StrategyName;
 
 /// Everything about deciding that an operator may set. Times are in milliseconds.
@@ -140,17 +141,46 @@ impl FleetConfig {
                 return Err(Invalid::new(field, name, "a strategy that needs no model"));
             }
         }
-        for (field, value) in [
-            ("lease_ms_default", self.lease_ms_default),
-            ("lease_ms_max", self.lease_ms_max),
-            ("residence_ms_default", self.residence_ms_default),
-            ("failure_half_life_ms", self.failure_half_life_ms),
-            ("ejection_ms", self.ejection_ms),
+        // A time may be none at all where that means "at once"; every time is bounded, so that no
+        // sum of times can overflow.
+        for (field, least, value) in [
+            ("lease_ms_default", 1, self.lease_ms_default),
+            ("lease_ms_max", self.lease_ms_default, self.lease_ms_max),
+            ("residence_ms_default", 1, self.residence_ms_default),
+            ("idempotency_keep_ms", 0, self.idempotency_keep_ms),
+            ("report_delay_ms", 0, self.report_delay_ms),
+            ("report_stale_ms", 1, self.report_stale_ms),
+            ("report_expired_ms", 1, self.report_expired_ms),
+            ("warming_ms", 0, self.warming_ms),
+            ("observing_ms", 0, self.observing_ms),
+            ("ejection_ms", 1, self.ejection_ms),
+            ("ejection_ms_max", 1, self.ejection_ms_max),
+            ("failure_half_life_ms", 1, self.failure_half_life_ms),
         ] {
-            if !(1..=crate::domain::ball::DURATION_MS_MAX).contains(&value) {
-                return Err(Invalid::new(field, value, "1 ms to 30 days"));
+            if !(least..=DURATION_MS_MAX).contains(&value) {
+                return Err(Invalid::new(field, value, format!("{least} to {DURATION_MS_MAX} ms (30 days)")));
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_allowed_and_every_time_is_bounded() {
+        let defaults = serde_json::to_value(FleetConfig::default()).unwrap();
+        assert_eq!(FleetConfig::default().check(), Ok(()));
+        let fields = defaults.as_object().unwrap().keys();
+        let times: Vec<&String> = fields.filter(|field| field.contains("_ms")).collect();
+        assert_eq!(times.len(), 12);
+        for field in times {
+            let mut config = defaults.clone();
+            config[field] = u64::MAX.into();
+            let config: FleetConfig = serde_json::from_value(config).unwrap();
+            assert!(config.check().is_err(), "{field}");
+        }
     }
 }

@@ -265,3 +265,39 @@ fn a_poisoned_policy_with_all_other_traffic_never_costs_a_critical_ball_its_plac
         assert!(run.refused[Class::Normal as usize] > 1_000, "the test must overload the rest");
     }
 }
+
+#[test]
+fn a_log_that_holds_an_endless_time_can_still_be_applied() {
+    // Such a configuration is refused today; logs written before hold it.
+    let mut endless = config(StrategyName::LeastLoaded);
+    endless.idempotency_keep_ms = u64::MAX;
+    endless.warming_ms = u64::MAX;
+    endless.report_delay_ms = u64::MAX;
+    let mut driver = Driver::new(endless);
+    let mut new = spec("box", 10, 100);
+    new.stage = Stage::Warming;
+    driver.register(new);
+    let ball = ball("ball", Class::Normal, 1);
+    let (_, lease_id) = driver.place(ball.clone()).unwrap();
+    driver.report(report("box", driver.at_ms, 1.0, 0));
+    driver.complete(&ball, lease_id, true);
+    driver.pass(3_600_000);
+    assert_eq!(driver.engine.fleet().leases().len(), 1, "kept for ever");
+}
+
+#[test]
+fn remembering_balls_for_less_long_takes_effect_at_once() {
+    let mut driver = Driver::new(config(StrategyName::LeastLoaded));
+    driver.register(spec("box", 10, 100));
+    let ball = ball("ball", Class::Normal, 1);
+    let (_, lease_id) = driver.place(ball.clone()).unwrap();
+    driver.complete(&ball, lease_id, true);
+    driver.pass(2_000);
+    assert_eq!(driver.engine.fleet().leases().len(), 1);
+    let mut shorter = driver.engine.fleet().config().clone();
+    shorter.idempotency_keep_ms = 1_000;
+    let stamp = driver.stamp();
+    driver.engine.configure(shorter, stamp, &mut driver.events).unwrap();
+    driver.pass(1);
+    assert_eq!(driver.engine.fleet().leases().len(), 0);
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ball::DURATION_MS_MAX;
 use super::{Capacity, Invalid, check_identifier};
 
 /// Largest operator weight; sums over 100,000 boxes stay exact enough in `f64`.
@@ -99,14 +100,50 @@ impl BoxSpec {
             let allowed = format!("{} to {}", SPEED_RANGE.start(), SPEED_RANGE.end());
             return Err(Invalid::new("speed", self.speed, allowed));
         }
+        if self.min_warmup_time_ms > DURATION_MS_MAX {
+            let allowed = format!("0 to {DURATION_MS_MAX} ms (30 days)");
+            return Err(Invalid::new("min_warmup_time_ms", self.min_warmup_time_ms, allowed));
+        }
         for (field, url) in [("endpoint", &self.endpoint), ("warmup_url", &self.warmup_url)] {
-            if let Some(url) = url
-                && (url.len() > ENDPOINT_BYTES_MAX || !url.starts_with("http"))
-            {
-                let allowed = format!("an http(s) address of at most {ENDPOINT_BYTES_MAX} bytes");
-                return Err(Invalid::new(field, url, allowed));
+            if url.as_deref().is_some_and(|url| !is_address(url)) {
+                let allowed = format!(
+                    "http:// or https://, a host, at most {ENDPOINT_BYTES_MAX} bytes, no spaces and no #"
+                );
+                return Err(Invalid::new(field, url.as_deref().unwrap_or_default(), allowed));
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a link can be made of `url`: a query is appended to it, so it holds no fragment.
+fn is_address(url: &str) -> bool {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let is_clean = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
+    url.len() <= ENDPOINT_BYTES_MAX
+        && url.bytes().all(is_clean)
+        && rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', ':']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_no_link_can_be_made_of_are_refused() {
+        for url in ["httpfoo bar", "http://x/\n", "http://x/#frag", "http://", "http:///x", "ftp://x"] {
+            assert!(!is_address(url), "{url:?}");
+        }
+        for url in ["http://web-1.internal:8080/", "https://a", "http://[::1]:80/x?y=1"] {
+            assert!(is_address(url), "{url:?}");
+        }
+    }
+
+    #[test]
+    fn the_warm_up_time_is_bounded() {
+        let mut spec = BoxSpec::new("a", Capacity([None, None, None, Some(1)]));
+        assert_eq!(spec.check(), Ok(()));
+        spec.min_warmup_time_ms = u64::MAX;
+        assert!(spec.check().is_err());
     }
 }

@@ -13,6 +13,9 @@ pub use report::{BoxReport, FieldIssue, Usage};
 /// Longest accepted identifier (tenant, ball, box, group, role, kind, region), in bytes.
 pub const IDENTIFIER_BYTES_MAX: usize = 256;
 
+/// Longest part of a refused value that a message repeats, in bytes.
+const VALUE_BYTES_MAX: usize = 120;
+
 /// A value the domain refuses, with the field, the value and what is allowed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{field} = {value} is not allowed: {allowed}")]
@@ -28,7 +31,13 @@ pub struct Invalid {
 impl Invalid {
     /// Build a refusal for `field` with the `value` given and what is `allowed`.
     pub fn new(field: &'static str, value: impl ToString, allowed: impl Into<String>) -> Self {
-        Self { field, value: value.to_string(), allowed: allowed.into() }
+        let mut value = value.to_string();
+        if value.len() > VALUE_BYTES_MAX {
+            let end = (0..=VALUE_BYTES_MAX).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
+            value.truncate(end);
+            value.push('…');
+        }
+        Self { field, value, allowed: allowed.into() }
     }
 }
 
@@ -42,4 +51,16 @@ pub fn check_identifier(field: &'static str, value: &str) -> Result<(), Invalid>
         return Err(Invalid::new(field, format!("{value:?}"), allowed()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_repeats_no_more_of_a_value_than_helps() {
+        let long = "é".repeat(1_000_000);
+        let invalid = check_identifier("ball_id", &long).unwrap_err();
+        assert!(invalid.value.len() < 130 && invalid.value.ends_with('…'));
+    }
 }

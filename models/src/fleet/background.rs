@@ -50,7 +50,7 @@ impl Fleet {
         let seen = |lease_id: u64, decided_at_ms: u64| match &report.live_lease_ids {
             Some(ids) => ids.binary_search(&lease_id).is_ok(),
             None => report.last_accepted_lease_id.map_or_else(
-                || decided_at_ms + self.config.report_delay_ms <= report.sampled_at_ms,
+                || decided_at_ms.saturating_add(self.config.report_delay_ms) <= report.sampled_at_ms,
                 |last| lease_id <= last,
             ),
         };

@@ -55,7 +55,7 @@ impl Health {
         self.ejections += 1;
         self.failures_in_row = 0;
         let length_ms = config.ejection_ms.saturating_mul(u64::from(self.ejections));
-        self.ejected_until_ms = at_ms + length_ms.min(config.ejection_ms_max);
+        self.ejected_until_ms = at_ms.saturating_add(length_ms.min(config.ejection_ms_max));
     }
 
     /// Whether the box is ejected at `at_ms`.
@@ -105,7 +105,7 @@ impl Life {
         if self.stage >= Stage::Draining {
             return (self.stage, self.since_ms);
         }
-        let warm_at_ms = self.registered_at_ms + min_warmup_time_ms;
+        let warm_at_ms = self.registered_at_ms.saturating_add(min_warmup_time_ms);
         if self.reports_stage || self.stage != Stage::Warming {
             // The grid may lie a little before the registration; without a warm-up time that holds nobody.
             return if at_ms < warm_at_ms && min_warmup_time_ms > 0 {
@@ -114,8 +114,8 @@ impl Life {
                 (self.stage, self.since_ms.max(warm_at_ms))
             };
         }
-        let observing_at_ms = warm_at_ms.max(self.registered_at_ms + config.warming_ms);
-        let mature_at_ms = observing_at_ms + config.observing_ms;
+        let observing_at_ms = warm_at_ms.max(self.registered_at_ms.saturating_add(config.warming_ms));
+        let mature_at_ms = observing_at_ms.saturating_add(config.observing_ms);
         match at_ms {
             _ if at_ms < observing_at_ms => (Stage::Warming, self.registered_at_ms),
             _ if at_ms < mature_at_ms => (Stage::Observing, observing_at_ms),

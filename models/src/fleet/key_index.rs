@@ -38,6 +38,7 @@ impl<V> Default for KeyIndex<V> {
 
 impl<V> KeyIndex<V> {
     /// The value of `key`.
+    #[must_use]
     pub fn get(&self, key: u128) -> Option<&V> {
         self.0.get(&key)
     }
@@ -52,8 +53,8 @@ impl<V> KeyIndex<V> {
         self.0.insert(key, value);
     }
 
-    /// Forget `key`.
-    pub fn remove(&mut self, key: u128) {
-        self.0.remove(&key);
+    /// Forget `key`; returns its value.
+    pub fn remove(&mut self, key: u128) -> Option<V> {
+        self.0.remove(&key)
     }
 }

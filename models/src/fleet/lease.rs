@@ -134,13 +134,13 @@ impl LeaseTable {
         }
     }
 
-    /// End a live lease and remember it until `forget_at_ms`; `None` when it is not live.
-    pub fn end(&mut self, lease_id: u64, state: LeaseState, at_ms: u64, forget_at_ms: u64) -> Option<&Lease> {
+    /// End a live lease and remember how; `None` when it is not live.
+    pub fn end(&mut self, lease_id: u64, state: LeaseState, at_ms: u64) -> Option<&Lease> {
         let lease = self.leases.get_mut(&lease_id).filter(|l| l.state == LeaseState::Live)?;
         self.by_expiry.remove(&(lease.expires_at_ms, lease_id));
         lease.state = state;
         lease.ended_at_ms = at_ms;
-        self.ended.push_back((forget_at_ms, lease_id));
+        self.ended.push_back((at_ms, lease_id));
         Some(lease)
     }
 
@@ -155,10 +155,10 @@ impl LeaseTable {
         Some(lease)
     }
 
-    /// Forget ended leases whose time has come.
-    pub fn forget(&mut self, at_ms: u64) {
-        while let Some(&(forget_at_ms, lease_id)) = self.ended.front() {
-            if forget_at_ms > at_ms {
+    /// Forget leases that ended `keep_ms` or longer ago.
+    pub fn forget(&mut self, at_ms: u64, keep_ms: u64) {
+        while let Some(&(ended_at_ms, lease_id)) = self.ended.front() {
+            if ended_at_ms.saturating_add(keep_ms) > at_ms {
                 return;
             }
             self.ended.pop_front();

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use box_state::{BackgroundSeries, BoxState, HORIZONS, LastReport};
+pub use key_index::KeyIndex;
 pub use lease::{Lease, LeaseState, LeaseTable};
 
 use crate::config::FleetConfig;
@@ -22,7 +23,6 @@ use crate::event::{Event, EventKind};
 use crate::forecast::{ForecastModel, HORIZONS_MS};
 use crate::strategy::StrategyName;
 use box_state::Departure;
-use key_index::KeyIndex;
 
 /// Weights, staleness and ejections are looked at on this grid of engine time, so that the state
 /// at any moment does not depend on how often somebody asked.
@@ -183,7 +183,7 @@ impl Fleet {
             return;
         }
         self.at_ms = at_ms;
-        self.leases.forget(at_ms);
+        self.leases.forget(at_ms, self.config.idempotency_keep_ms);
         let grid = at_ms / GRID_MS;
         if grid > self.grid {
             self.grid = grid;
@@ -300,8 +300,7 @@ impl Fleet {
     }
 
     fn end_lease(&mut self, lease_id: u64, state: LeaseState, at_ms: u64) -> Option<Lease> {
-        let forget_at_ms = at_ms + self.config.idempotency_keep_ms;
-        let lease = self.leases.end(lease_id, state, at_ms, forget_at_ms)?.clone();
+        let lease = self.leases.end(lease_id, state, at_ms)?.clone();
         self.leave(&lease, true);
         Some(lease)
     }
