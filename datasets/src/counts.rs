@@ -91,7 +91,7 @@ fn fill(minutes: &BTreeMap<i64, u64>, silences: &[(i64, i64)], quiet: &mut u64) 
         counts.push(*count as f64);
         next = Some(minute + 1);
     }
-    BoxSamples { at_ms, values: vec![counts], ..BoxSamples::default() }
+    BoxSamples { at_ms, values: vec![counts], is_count: true, ..BoxSamples::default() }
 }
 
 #[cfg(test)]

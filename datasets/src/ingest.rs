@@ -186,6 +186,7 @@ impl BoxSamples {
     fn append(&mut self, other: BoxSamples, positions: &[Option<usize>]) {
         let (before, after) = (self.at_ms.len(), self.at_ms.len() + other.at_ms.len());
         self.at_ms.extend(other.at_ms);
+        self.is_count |= other.is_count;
         self.values.resize(METRIC_FIELDS.len(), Vec::new());
         for (column, position) in self.values.iter_mut().zip(positions) {
             let added = position

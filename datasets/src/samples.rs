@@ -67,6 +67,8 @@ pub(crate) struct BoxSamples {
     pub values: Vec<Vec<f64>>,
     /// Capacity by measure, where the source states one.
     pub capacity: BTreeMap<String, f64>,
+    /// Whether values count what happened: those of one stamp add up, as where a log was rotated in a minute.
+    pub is_count: bool,
 }
 
 /// Everything one file (or an ingested folder) holds.
@@ -270,9 +272,11 @@ impl BoxSamples {
             new |= has;
             if had && !has {
                 column[row] = column[earlier];
+            } else if both && self.is_count {
+                column[row] += column[earlier];
             }
         }
-        both || !old || !new
+        (both && !self.is_count) || !old || !new
     }
 
     fn steps(&self) -> Steps {

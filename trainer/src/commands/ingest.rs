@@ -10,6 +10,7 @@ use crate::cli::{EXIT_DONE, EXIT_USAGE};
 
 const EXAMPLES: &str = "Examples:
   berth-trainer ingest --data logs/input0.csv --out tables
+  berth-trainer ingest --data /var/log/nginx/access.log --out tables
   berth-trainer ingest --data metrics.csv --out tables --map when=at_ms --map host=box_id --map cpu=cpu_cores
   berth-trainer ingest --data balls.ndjson --out tables --mapping balls.json
   berth-trainer ingest --data range.json --out tables --map instance=box_id --map value=cpu_cores --resample 60
@@ -17,7 +18,9 @@ const EXAMPLES: &str = "Examples:
 A column is named as in the header, by its number where there is no header, by a dotted path in NDJSON, \
 or by a label in Prometheus data. Settings: :table=boxes|box_metrics|balls|outcomes \
 :time_unit=s|ms|us|ns :separator=CHAR|tab :header=true|false. A file whose columns carry the tables' own \
-names needs no mapping.
+names needs no mapping. Access logs (Apache, nginx, Envoy, JSON lines), SWF job logs and the public sets that \
+`--format` names are told by their content and need no mapping. In an nginx log, add \
+rt=$request_time upstream=\"$upstream_addr\" to the format, so that requests have a time and a box.
 
 Exit codes: 0 done, 1 failed, 2 bad usage.";
 
@@ -31,7 +34,7 @@ pub struct Args {
     /// Folder for the tables: new, empty, or one made before.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Format of the files; told from content and path when absent.
+    /// Format of the files; told from content and path when absent. A wrong name lists all of them.
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     /// One column of the files as a field of a table; may be repeated.

@@ -9,7 +9,7 @@ mod text;
 
 use std::path::Path;
 
-use super::{each_line, folder_and_stem, stem};
+use super::each_line;
 use crate::counts::MinuteCounts;
 use crate::rows::{BallRow, OutcomeRow};
 use crate::samples::{Measure, RawFile};
@@ -67,8 +67,12 @@ struct State {
 }
 
 pub(super) fn read(path: &Path) -> Result<RawFile, DatasetError> {
-    let mut raw = RawFile::new(path, "access_log", &stem(path), vec![Measure::of_table("value")]);
-    let name = folder_and_stem(path);
+    let site = site_of(path);
+    let mut raw = RawFile::new(path, "access_log", &site, vec![Measure::of_table("value")]);
+    // The whole name: `access.log.1` and `access.log.2` are two files with lines of their own.
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let name = folder.map_or_else(|| name.clone(), |folder| format!("{folder}/{name}"));
     let mut state = State::default();
     each_line(
         path,
@@ -77,8 +81,7 @@ pub(super) fn read(path: &Path) -> Result<RawFile, DatasetError> {
         |raw, number, line| {
             let request = parse(line)?;
             let at_ms = arrival_ms(&request);
-            let whole = stem(path);
-            state.counts.add(request.upstream.as_deref().unwrap_or(&whole), at_ms)?;
+            state.counts.add(request.upstream.as_deref().unwrap_or(&site), at_ms)?;
             count_oddities(raw, &mut state, &request);
             push_request(raw, format!("{name}:{number}"), &request, at_ms);
             Ok(())
@@ -89,6 +92,12 @@ pub(super) fn read(path: &Path) -> Result<RawFile, DatasetError> {
         raw.note("no line names the server behind: the balls have no outcome");
     }
     Ok(raw)
+}
+
+/// What a log's requests are called together: the file's name up to its first dot, so that rotated files join.
+fn site_of(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.split('.').next().filter(|site| !site.is_empty()).unwrap_or(&name).to_owned()
 }
 
 /// The arrival: the stamp, less the time of the request where the stamp is that of the end.

@@ -123,3 +123,26 @@ fn other_logs_are_not_taken_for_access_logs() {
     let missing = PathBuf::from("absent.log");
     assert!(load_series(&[missing], &ReadOptions::default()).is_err());
 }
+
+#[test]
+fn rotated_files_join_where_one_minute_was_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |second: u32| {
+        format!(
+            "h - - [01/Mar/2026:10:00:{second:02} +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"x\" rt=0.001 a:80\n"
+        )
+    };
+    let paths = [("access.log.1", line(1) + &line(2)), ("access.log", line(3))].map(|(name, text)| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    let out = folder.path().join("tables");
+    let ingested = crate::ingest(&paths, &ReadOptions::default(), None, &out, &mut |_| {}).unwrap();
+    let data = crate::read_folder(&out, None).unwrap();
+    assert_eq!((data.balls.len(), data.outcomes.len()), (3, 3));
+    assert!(ingested.manifest.repaired.get("repeated_balls").is_none());
+    let counts: Vec<_> = data.metrics.iter().map(|row| (row.box_id.as_str(), row.value)).collect();
+    assert_eq!(counts, [("a:80", Some(3.0))]);
+    assert_eq!(data.boxes[0].box_id, "a:80");
+}
