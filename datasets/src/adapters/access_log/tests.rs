@@ -141,7 +141,7 @@ fn rotated_files_join_where_one_minute_was_cut() {
     let ingested = crate::ingest(&paths, &ReadOptions::default(), None, &out, &mut |_| {}).unwrap();
     let data = crate::read_folder(&out, None).unwrap();
     assert_eq!((data.balls.len(), data.outcomes.len()), (3, 3));
-    assert!(ingested.manifest.repaired.get("repeated_balls").is_none());
+    assert!(!ingested.manifest.repaired.contains_key("repeated_balls"));
     let counts: Vec<_> = data.metrics.iter().map(|row| (row.box_id.as_str(), row.value)).collect();
     assert_eq!(counts, [("a:80", Some(3.0))]);
     assert_eq!(data.boxes[0].box_id, "a:80");
