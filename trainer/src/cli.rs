@@ -1,7 +1,9 @@
 //! The command line: one variant a command, one file a command under `commands/`.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use berth_datasets::DatasetError;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{compare, demo, forecast, generate, ingest};
@@ -15,8 +17,27 @@ pub const EXIT_USAGE: u8 = 2;
 /// The command ran, and a bar that was named with a flag was not met.
 pub const EXIT_BAR_NOT_MET: u8 = 3;
 
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 bad usage or a named path that isn't there, \
+3 a bar that was named is not met.";
+
+/// The command can't be carried out as it was given: the caller's mistake, so it ends with [`EXIT_USAGE`].
+#[derive(Debug)]
+pub struct Usage(
+    /// What is wrong, what is allowed, what to do.
+    pub String,
+);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
 #[derive(Parser)]
-#[command(name = "berth-trainer", version, about = "Learn from logs where load will be in five minutes", long_about = None)]
+#[command(name = "berth-trainer", version, about = "Learn from logs where load will be in five minutes", long_about = None,
+    after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -36,10 +57,24 @@ enum Command {
     Demo(demo::Args),
 }
 
-/// Parse the arguments, run the command, and map its result to an exit code.
+/// Run the command of the process's own arguments.
 #[must_use]
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    ExitCode::from(run(std::env::args_os()))
+}
+
+/// Parse `arguments` (the program's name first), run the command, and map its result to an exit code.
+#[must_use]
+pub fn run<Argument: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = Argument>) -> u8 {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help is printed this way, too; where nobody reads it there is nobody to tell.
+            error.print().ok();
+            return u8::try_from(error.exit_code()).unwrap_or(EXIT_USAGE);
+        }
+    };
+    let result = match cli.command {
         Command::Ingest(args) => ingest::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Forecast(args) => forecast::run(args),
@@ -47,10 +82,20 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
     };
     match result {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => code,
         Err(error) => {
             eprintln!("berth-trainer: {error:#}");
-            ExitCode::from(EXIT_FAILED)
+            if is_usage(&error) { EXIT_USAGE } else { EXIT_FAILED }
         }
     }
+}
+
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<Usage>()
+            || matches!(
+                cause.downcast_ref(),
+                Some(DatasetError::Usage(_) | DatasetError::UnknownFormat { .. })
+            )
+    })
 }

@@ -9,7 +9,7 @@ use berth_models::forecast::{ForecastModel, HORIZON_COUNT};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::cli::EXIT_DONE;
+use crate::cli::{EXIT_DONE, Usage};
 use crate::demo::pass::{self, PassResult, Replay};
 use crate::demo::report::{self, Named};
 use crate::demo::server::{Server, Start};
@@ -45,11 +45,10 @@ pub struct Args {
 /// # Errors
 /// When a step fails; each names its log or the command to repeat it.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    ensure!(
-        args.scheduler.is_file(),
-        "{} is no file: build it with `cargo build --release -p berth-scheduler`",
-        args.scheduler.display()
-    );
+    if !args.scheduler.is_file() {
+        let message = "is no file: build it with `cargo build --release -p berth-scheduler`";
+        return Err(Usage(format!("{} {message}", args.scheduler.display())).into());
+    }
     std::fs::create_dir_all(&args.out)?;
     let (tables, model_folder) = (args.out.join("data"), args.out.join("model"));
     step(1, "logs to tables", &read_arguments(&args.data, &tables), Stdio::inherit())?;

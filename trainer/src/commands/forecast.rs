@@ -1,12 +1,9 @@
 //! `berth-trainer forecast`: train or evaluate five-minute load forecasts.
 
-mod bundle;
 mod data;
 mod evaluate;
 mod output;
 mod train;
-
-pub use bundle::write_bundle;
 
 /// Arguments of `berth-trainer forecast`.
 #[derive(clap::Args)]

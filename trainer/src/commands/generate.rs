@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_datasets::generator::{GeneratorConfig, generate};
-use berth_datasets::{DatasetError, FleetData, Manifest, write_folder};
+use berth_datasets::{FleetData, Manifest, write_folder};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{EXIT_DONE, EXIT_USAGE};
+use crate::cli::EXIT_DONE;
 
 const EXAMPLES: &str = "Examples:
   berth-trainer generate --out traffic
@@ -47,19 +47,12 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         bar.set_length(total);
         bar.set_position(done);
     });
-    let data = match generated {
-        Ok(data) => data,
-        Err(DatasetError::Usage(message)) => {
-            bar.finish_and_clear();
-            eprintln!("berth-trainer: {message}");
-            return Ok(EXIT_USAGE);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    bar.set_message("writing tables");
-    let manifest = write_folder(&args.out, "generated", Some(args.seed), &data)
-        .with_context(|| format!("cannot write the tables to {}", args.out.display()))?;
     bar.finish_and_clear();
+    let data = generated?;
+    let bar = progress_bar("writing tables")?;
+    let written = write_folder(&args.out, "generated", Some(args.seed), &data);
+    bar.finish_and_clear();
+    let manifest = written.with_context(|| format!("cannot write the tables to {}", args.out.display()))?;
     let summary = Summary::of(&data);
     if args.json {
         let mut value = serde_json::to_value(&manifest)?;

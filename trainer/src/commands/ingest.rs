@@ -6,7 +6,8 @@ use anyhow::Context as _;
 use berth_datasets::{DatasetError, Ingested, Mapping, ReadOptions, ingest};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{EXIT_DONE, EXIT_USAGE};
+use super::paths;
+use crate::cli::EXIT_DONE;
 
 const EXAMPLES: &str = "Examples:
   berth-trainer ingest --data logs/input0.csv --out tables
@@ -20,9 +21,7 @@ or by a label in Prometheus data. Settings: :table=boxes|box_metrics|balls|outco
 :time_unit=s|ms|us|ns :separator=CHAR|tab :header=true|false. A file whose columns carry the tables' own \
 names needs no mapping. Access logs (Apache, nginx, Envoy, JSON lines), SWF job logs and the public sets that \
 `--format` names are told by their content and need no mapping. In an nginx log, add \
-rt=$request_time upstream=\"$upstream_addr\" to the format, so that requests have a time and a box.
-
-Exit codes: 0 done, 1 failed, 2 bad usage.";
+rt=$request_time upstream=\"$upstream_addr\" to the format, so that requests have a time and a box.";
 
 /// Arguments of `berth-trainer ingest`.
 #[derive(clap::Args)]
@@ -56,28 +55,23 @@ pub struct Args {
 /// # Errors
 /// When nothing usable was read or the folder can't be written.
 pub fn run(args: Args) -> anyhow::Result<u8> {
+    let data = paths::distinct(&args.data)?;
+    if let Some(path) = &args.mapping {
+        paths::must_exist(path)?;
+    }
     let bar = ProgressBar::new_spinner()
         .with_style(ProgressStyle::with_template("{spinner} {pos} files {wide_msg}")?);
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
     let result = read_options(&args).and_then(|options| {
         let step_ms = args.resample.map(|seconds| i64::from(seconds) * 1000);
-        ingest(&args.data, &options, step_ms, &args.out, &mut |file| {
+        ingest(&data, &options, step_ms, &args.out, &mut |file| {
             bar.inc(1);
             bar.set_message(file.to_owned());
         })
     });
     bar.finish_and_clear();
-    match result {
-        Ok(ingested) => {
-            print_result(&args, &ingested)?;
-            Ok(EXIT_DONE)
-        }
-        Err(error @ (DatasetError::Usage(_) | DatasetError::UnknownFormat { .. })) => {
-            eprintln!("berth-trainer: {error}");
-            Ok(EXIT_USAGE)
-        }
-        Err(error) => Err(error).context("cannot ingest"),
-    }
+    print_result(&args, &result.context("cannot ingest")?)?;
+    Ok(EXIT_DONE)
 }
 
 fn read_options(args: &Args) -> Result<ReadOptions, DatasetError> {

@@ -5,3 +5,4 @@ pub mod demo;
 pub mod forecast;
 pub mod generate;
 pub mod ingest;
+pub mod paths;

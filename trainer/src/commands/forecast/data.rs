@@ -6,11 +6,14 @@ use anyhow::{Context, ensure};
 use berth_datasets::{ReadOptions, load_series};
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::commands::paths;
 use crate::evaluation::TimedSeries;
 
 /// Read the series of `paths`, and say on standard error what was read and what was left out.
 pub fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<TimedSeries>> {
-    let (series, quality) = load_series(paths, &ReadOptions::default()).context("reading the load series")?;
+    let paths = paths::distinct(paths)?;
+    let (series, quality) =
+        load_series(&paths, &ReadOptions::default()).context("reading the load series")?;
     let rejected: u64 = quality.files.iter().flat_map(|file| file.rejected.values()).sum();
     let duplicates: u64 = quality.files.iter().map(|file| file.duplicates).sum();
     let mut before_1970 = 0;

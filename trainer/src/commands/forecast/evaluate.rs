@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use anyhow::ensure;
 use berth_models::artifact::Bundle;
 
 use super::{data, output};
 use crate::artifact_folder;
 use crate::cli::{EXIT_BAR_NOT_MET, EXIT_DONE};
-use crate::evaluation::summary::Evaluation;
+use crate::evaluation::summary::{Evaluation, SeriesFigures};
 use crate::evaluation::{Split, TimedSeries, parse_duration_ms};
 
 /// Arguments of `berth-trainer forecast evaluate`.
@@ -29,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "LENGTH", default_value = "0d", value_parser = parse_duration_ms)]
     skip: u64,
     /// Exit with 3 when a set's mean MAE ÷ day-ago MAE is above this.
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     max_ratio_day_ago: Option<f64>,
     /// Write a report with plots.
     #[arg(long, value_name = "FILE.html")]
@@ -45,9 +46,35 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let series = data::read(&args.data)?;
     let split = Split { holdout_ms: args.holdout, skip_ms: args.skip };
     warn_of_overlap(&series, &split, &bundle);
-    let evaluation = output::evaluate(&series, &split, &bundle, args.report.as_deref())?;
+    let (evaluation, traces) = output::evaluate(&series, &split, &bundle, args.report.is_some());
+    ensure_scored(&evaluation)?;
+    if let Some(path) = &args.report {
+        output::write_report(path, &evaluation, &traces, &bundle)?;
+    }
     output::print(&evaluation, args.json)?;
     Ok(verdict(&evaluation, args.max_ratio_day_ago))
+}
+
+/// A bar: NaN would be met by everything.
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ratio) if ratio.is_finite() && ratio > 0.0 => Ok(ratio),
+        _ => Err("allowed is a number above 0, such as 0.6".to_owned()),
+    }
+}
+
+/// An evaluation without a single figure says nothing, and must not pass for one that is good.
+fn ensure_scored(evaluation: &Evaluation) -> anyhow::Result<()> {
+    let sum = |pick: fn(&SeriesFigures) -> usize| evaluation.series.iter().map(pick).sum::<usize>();
+    ensure!(
+        sum(|one| one.figures.rows) > 0,
+        "nothing was scored in {} series: {} forecasts had no sample at the target time, {} none a day before it; give \
+         series with samples every few minutes that begin a day before the held-out part, or another --holdout",
+        evaluation.series.len(),
+        sum(|one| one.rows_without_truth),
+        sum(|one| one.rows_without_day_ago)
+    );
+    Ok(())
 }
 
 /// Figures on samples that the artifact was trained on are too good. The same data with the same cut has the

@@ -19,13 +19,13 @@ pub fn progress(message: &'static str, length: usize) -> ProgressBar {
     bar
 }
 
-/// Evaluate a bundle on the held-out part of every series, and write the report where one is wanted.
+/// Evaluate a bundle on the held-out part of every series; with `keeps_traces`, what a report draws is kept.
 pub fn evaluate(
     series: &[TimedSeries],
     split: &Split,
     bundle: &Bundle,
-    report: Option<&Path>,
-) -> anyhow::Result<Evaluation> {
+    keeps_traces: bool,
+) -> (Evaluation, Vec<Trace>) {
     let bar = progress("evaluating", series.len());
     let mut traces = Vec::with_capacity(series.len());
     let figures = series
@@ -33,7 +33,7 @@ pub fn evaluate(
         .map(|one| {
             let mut trace = Trace::default();
             let figures = summary::evaluate_series(one, split, Some(bundle.model()), |scored| {
-                if report.is_some() {
+                if keeps_traces {
                     trace.add(scored);
                 }
             });
@@ -43,13 +43,20 @@ pub fn evaluate(
         })
         .collect();
     bar.finish_and_clear();
-    let evaluation = summary::by_set(figures, bundle.manifest().training.train_cpu_s);
-    if let Some(path) = report {
-        let html = render(&evaluation, &traces, bundle.model(), &bundle.manifest().strategy_id);
-        std::fs::write(path, html).with_context(|| format!("writing {}", path.display()))?;
-        eprintln!("report: {}", path.display());
-    }
-    Ok(evaluation)
+    (summary::by_set(figures, bundle.manifest().training.train_cpu_s), traces)
+}
+
+/// Write the report of an evaluation.
+pub fn write_report(
+    path: &Path,
+    evaluation: &Evaluation,
+    traces: &[Trace],
+    bundle: &Bundle,
+) -> anyhow::Result<()> {
+    let html = render(evaluation, traces, bundle.model(), &bundle.manifest().strategy_id);
+    std::fs::write(path, html).with_context(|| format!("writing {}", path.display()))?;
+    eprintln!("report: {}", path.display());
+    Ok(())
 }
 
 /// Print an evaluation: JSON for machines, or a table.

@@ -5,14 +5,23 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 use berth_models::artifact::{Bundle, Probe, Training};
 use berth_models::forecast::{ForecastModel, HORIZON_COUNT, HORIZONS_MS};
+use clap::builder::RangedU64ValueParser;
 
-use super::{data, output, write_bundle};
+use super::{data, output};
+use crate::artifact_folder;
 use crate::cli::EXIT_DONE;
 use crate::evaluation::rows::{self, ROWS_MAX, ROWS_MIN, Rows};
 use crate::evaluation::summary::Evaluation;
 use crate::evaluation::{Split, TimedSeries, cpu, parse_duration_ms};
 use crate::learners::Learner;
 use crate::learners::hessboost::HessboostLearner;
+
+/// Most boosting rounds.
+const ROUNDS_MAX: u64 = 5_000;
+/// Most leaves of a tree.
+const LEAVES_MAX: u64 = 1_024;
+/// Most threads.
+const THREADS_MAX: u64 = 256;
 
 /// Arguments of `berth-trainer forecast train`.
 #[derive(clap::Args)]
@@ -23,7 +32,7 @@ pub struct Args {
     /// Files of a known format, folders of them, or an ingested folder.
     #[arg(long, value_name = "PATH", num_args = 1.., required = true)]
     data: Vec<PathBuf>,
-    /// Directory the artifact is written to.
+    /// Directory the artifact is written to: new, empty, or an artifact to replace.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Length of the end of every series that is held out, such as 1d or 12h.
@@ -35,17 +44,17 @@ pub struct Args {
     /// Seed of every draw.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Boosting rounds.
-    #[arg(long, default_value_t = HessboostLearner::default().rounds)]
+    /// Boosting rounds, 1 to 5,000.
+    #[arg(long, default_value_t = HessboostLearner::default().rounds, value_parser = count(1, ROUNDS_MAX))]
     rounds: usize,
-    /// Leaves of a tree.
-    #[arg(long, default_value_t = HessboostLearner::default().leaves)]
+    /// Leaves of a tree, 2 to 1,024.
+    #[arg(long, default_value_t = HessboostLearner::default().leaves, value_parser = count(2, LEAVES_MAX))]
     leaves: usize,
-    /// Shrinkage of a round.
-    #[arg(long, default_value_t = HessboostLearner::default().learning_rate)]
+    /// Shrinkage of a round, above 0 and at most 1.
+    #[arg(long, default_value_t = HessboostLearner::default().learning_rate, value_parser = parse_learning_rate)]
     learning_rate: f64,
-    /// Threads; the model does not depend on their number.
-    #[arg(long, default_value_t = 1)]
+    /// Threads, 1 to 256; the model does not depend on their number.
+    #[arg(long, default_value_t = 1, value_parser = count(1, THREADS_MAX))]
     threads: usize,
     /// Write a report with plots.
     #[arg(long, value_name = "FILE.html")]
@@ -55,8 +64,20 @@ pub struct Args {
     json: bool,
 }
 
+fn count(least: u64, most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(least..=most)
+}
+
+fn parse_learning_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
+        _ => Err("allowed is a number above 0, at most 1, such as 0.08".to_owned()),
+    }
+}
+
 /// Run the command; returns the exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
+    artifact_folder::check_free(&args.out)?;
     let series = data::read(&args.data)?;
     let split = Split { holdout_ms: args.holdout, skip_ms: args.skip };
     let learner = HessboostLearner {
@@ -70,9 +91,15 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let trained = train(&series, &split, &learner, args.seed)?;
     // Evaluated first, so that the figures are in the manifest; the report names the id of the weights.
     let draft = trained.bundle(Default::default())?;
-    let evaluation = output::evaluate(&series, &split, &draft, args.report.as_deref())?;
-    write_bundle(&args.out, &trained.bundle(metrics(&evaluation))?)?;
+    let (evaluation, traces) = output::evaluate(&series, &split, &draft, args.report.is_some());
+    artifact_folder::save(&args.out, &trained.bundle(metrics(&evaluation))?)?;
     eprintln!("artifact {} written to {}", draft.manifest().strategy_id, args.out.display());
+    if let Some(path) = &args.report {
+        output::write_report(path, &evaluation, &traces, &draft)?;
+    }
+    if evaluation.series.iter().all(|one| one.figures.rows == 0) {
+        eprintln!("note: nothing could be scored, so the artifact has no figures; see --holdout");
+    }
     output::print(&evaluation, args.json)?;
     Ok(EXIT_DONE)
 }
