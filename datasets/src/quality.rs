@@ -31,7 +31,7 @@ pub enum RejectReason {
     UnknownWord,
     /// More boxes than one file may hold.
     TooManyBoxes,
-    /// A job whose end isn't known: a run time that is negative or absurd.
+    /// A job or request whose end isn't known: a run time (or wait) that is negative or absurd.
     Censored,
 }
 

@@ -104,6 +104,10 @@ pub(crate) fn nothing_usable(paths: &[PathBuf], report: &QualityReport) -> Datas
     let rows: u64 = report.files.iter().map(|file| file.rows_read).sum();
     let mut summary =
         format!("{} files, {rows} rows read, {} rejected", report.files.len(), report.rejected_total());
+    let accepted: u64 = report.files.iter().map(|file| file.rows_accepted).sum();
+    if accepted > 0 {
+        summary += &format!("; {accepted} accepted, but they hold no load series: they can be ingested");
+    }
     if let Some(reject) = report.rejects.first() {
         summary += &format!(
             "; the first: {} line {}: {:?}: {}",

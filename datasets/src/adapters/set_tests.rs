@@ -182,6 +182,10 @@ fn jobs_without_a_header_and_nodes_are_balls_alone() {
     let text = "1 1356996147 0 60 2 1 10 2 100 -1 1 7 1 1 3 1 -1 -1\r\n";
     let raw = raw("jobs.swf", text, "swf");
     assert_eq!((raw.balls[0].at_ms, raw.outcomes.len()), (1_356_996_147_000, 0));
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(&folder, "jobs.swf", text);
+    let message = load_series(&[path], &ReadOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("1 accepted") && message.contains("no load series"), "{message}");
     // KB a processor, as the format says.
     assert_eq!((raw.balls[0].demand_memory_bytes, raw.balls[0].kind.as_str()), (20_480.0, "3"));
 }

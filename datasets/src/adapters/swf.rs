@@ -14,9 +14,9 @@ use crate::{DatasetError, RejectReason};
 
 const FIELDS: usize = 18;
 const BYTES_PER_KB: f64 = 1024.0;
-/// A job that runs longer than this many seconds (ten years) has a wrong stamp.
+/// A job that runs or waits longer than this many seconds (ten years) has a wrong stamp.
 const MAX_RUN_S: f64 = 315_576_000.0;
-/// Stamps and waits beyond this (the year 2100) are wrong; below it nothing overflows.
+/// Stamps beyond this (the year 2100) are wrong; below it nothing overflows.
 const MAX_STAMP_S: f64 = 4_102_444_800.0;
 
 /// Whether the first line that is no comment is one of this format.
@@ -115,7 +115,7 @@ fn parse_job<'a>(raw: &mut RawFile, line: &'a str) -> Result<Job<'a>, RejectReas
     }
     let nodes = parse_nodes(fields.get(FIELDS).copied())?;
     let run_s = numbers[3];
-    if !(0.0..=MAX_RUN_S).contains(&run_s) {
+    if !(0.0..=MAX_RUN_S).contains(&run_s) || numbers[2] > MAX_RUN_S {
         return Err(RejectReason::Censored);
     }
     if numbers[2] < 0.0 {

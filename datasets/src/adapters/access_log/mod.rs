@@ -77,7 +77,7 @@ pub(super) fn read(path: &Path) -> Result<RawFile, DatasetError> {
     each_line(
         path,
         &mut raw,
-        |line| line.starts_with('#'),
+        |_| false,
         |raw, number, line| {
             let request = parse(line)?;
             let at_ms = arrival_ms(&request);
@@ -115,7 +115,7 @@ fn is_censored(request: &Request) -> bool {
 
 fn push_request(raw: &mut RawFile, ball_id: String, request: &Request, at_ms: i64) {
     let seconds = request.duration_ms.map_or(1.0, |duration_ms| duration_ms.max(LEAST_MS) / 1000.0);
-    let work = request.duration_ms.filter(|_| !is_censored(request)).map(|duration_ms| duration_ms / 1000.0);
+    let work = request.duration_ms.filter(|_| !is_censored(request)).map(|_| seconds);
     if let Some(upstream) = &request.upstream {
         let ended_ms = at_ms + request.duration_ms.unwrap_or(0.0).round() as i64;
         raw.outcomes.push(OutcomeRow {

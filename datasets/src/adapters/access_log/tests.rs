@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::{FormatName, ReadOptions, load_series};
 
@@ -145,4 +147,41 @@ fn rotated_files_join_where_one_minute_was_cut() {
     let counts: Vec<_> = data.metrics.iter().map(|row| (row.box_id.as_str(), row.value)).collect();
     assert_eq!(counts, [("a:80", Some(3.0))]);
     assert_eq!(data.boxes[0].box_id, "a:80");
+}
+
+proptest! {
+    /// What a server writes is read back, whatever stands in the request, the agent and before the line's end.
+    #[test]
+    fn a_written_line_is_read_back(
+        path in "[^\"\\\\\r\n]{0,20}",
+        agent in "[^\"\\\\\r\n]{0,20}",
+        status in 100_u16..600,
+        bytes in 0_u32..u32::MAX,
+        duration_ms in 0_u32..2_000_000,
+        port in 1_u16..,
+    ) {
+        let seconds = f64::from(duration_ms) / 1000.0;
+        let line = format!(
+            "h - - [01/Mar/2026:10:00:00 +0000] \"GET {path}\" {status} {bytes} \"-\" \"{agent}\" \
+             {seconds:.3} \"[::1]:{port}\""
+        );
+        let request = parse(&line).unwrap();
+        prop_assert_eq!((request.status, request.bytes), (status, Some(f64::from(bytes))));
+        prop_assert_eq!(arrival_ms(&request), 1_772_359_200_000 - i64::from(duration_ms));
+        prop_assert_eq!(request.upstream, Some(format!("[::1]:{port}")));
+    }
+
+    /// A line that was cut anywhere, or that had something put in, is read or rejected and never stops the file.
+    #[test]
+    fn spoilt_lines_are_no_end(line in 0_usize..8, cut in 0_usize..200, put in ".{0,4}") {
+        let whole: Vec<char> = NGINX.lines().nth(line).unwrap_or_default().chars().collect();
+        let cut = cut.min(whole.len());
+        let (left, right): (String, String) = (whole[..cut].iter().collect(), whole[cut..].iter().collect());
+        for spoilt in [left.clone(), right.clone(), left + &put + &right] {
+            if let Ok(request) = parse(&spoilt) {
+                prop_assert!(request.duration_ms.is_none_or(|ms| (0.0..=MOST_MS).contains(&ms)), "{}", spoilt);
+                prop_assert!(request.upstream.is_none_or(|upstream| !upstream.is_empty()), "{}", spoilt);
+            }
+        }
+    }
 }
