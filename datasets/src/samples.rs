@@ -283,7 +283,7 @@ impl BoxSamples {
         let mut steps: Vec<i64> = self.at_ms.windows(2).map(|pair| pair[1] - pair[0]).collect();
         steps.sort_unstable();
         let median_ms = steps.get(steps.len() / 2).copied();
-        let limit_ms = median_ms.unwrap_or(0) * GAP_STEPS;
+        let limit_ms = median_ms.unwrap_or(0).saturating_mul(GAP_STEPS);
         let gaps = steps.len() - steps.partition_point(|step| *step <= limit_ms);
         Steps { median_ms, longest_ms: steps.last().copied().unwrap_or(0), gaps: gaps as u64 }
     }

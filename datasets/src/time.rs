@@ -4,6 +4,8 @@ use crate::{RejectReason, TimeUnit};
 
 /// 2000-01-01 and 2100-01-01 UTC in epoch ms: the times a log is taken to speak of.
 pub(crate) const PLAUSIBLE_MS: std::ops::Range<i64> = 946_684_800_000..4_102_444_800_000;
+/// The year 2200: no stamp lies beyond, whatever it counts from.
+const FAR_MS: i64 = 7_258_118_400_000;
 const DAY_MS: i64 = 86_400_000;
 
 /// Where the time of a log begins that has no stamps, or stamps from an unknown start: 2000-01-01 UTC.
@@ -64,7 +66,9 @@ impl Clock {
             Self::Iso => parse_iso(text).ok_or(RejectReason::BadTime),
             Self::Epoch { unit, plausible } => {
                 let at_ms = parse_epoch(text, unit).ok_or(RejectReason::BadTime)?;
-                if plausible && !PLAUSIBLE_MS.contains(&at_ms) {
+                // Stamps that count from some start of their own are few; none lies before it or ages away.
+                let allowed = if plausible { PLAUSIBLE_MS } else { 0..FAR_MS };
+                if !allowed.contains(&at_ms) {
                     return Err(RejectReason::ImplausibleTime);
                 }
                 Ok(at_ms)
@@ -296,5 +300,14 @@ mod tests {
         assert_eq!(seconds.parse("1628640000000"), Err(RejectReason::ImplausibleTime));
         assert_eq!(seconds.parse("1628640000.5"), Ok(1_628_640_000_500));
         assert_eq!(seconds.parse("NaN"), Err(RejectReason::BadTime));
+    }
+
+    #[test]
+    fn stamps_that_count_from_a_start_of_their_own_are_bounded_too() {
+        let clock = Clock::Epoch { unit: TimeUnit::Milliseconds, plausible: false };
+        assert_eq!(clock.parse("0"), Ok(0));
+        for text in ["-5", "4611686018427387904", "9223372036854775807"] {
+            assert_eq!(clock.parse(text), Err(RejectReason::ImplausibleTime), "{text}");
+        }
     }
 }
