@@ -1,5 +1,7 @@
 //! Reading an artifact bundle from a folder or from the ledger; the checks are `models`' own.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,12 +79,18 @@ fn refused(path: &Path, source: ArtifactError) -> LoadError {
 fn read_file(folder: &Path, name: &str) -> Result<Vec<u8>, LoadError> {
     let path = folder.join(name);
     let read = || -> std::io::Result<Vec<u8>> {
-        let length = std::fs::metadata(&path)?.len();
-        if length > FILE_BYTES_MAX {
-            let reason = format!("it has {length} bytes, a bundle's file has at most {FILE_BYTES_MAX}");
+        // To open a pipe waits for somebody, and to read a device may never end.
+        if !std::fs::metadata(&path)?.is_file() {
+            return Err(std::io::Error::other("it is not a regular file"));
+        }
+        let mut body = Vec::new();
+        File::open(&path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut body)?;
+        if body.len() as u64 > FILE_BYTES_MAX {
+            let reason =
+                format!("it has more than {FILE_BYTES_MAX} bytes, the most a bundle's file may have");
             return Err(std::io::Error::other(reason));
         }
-        std::fs::read(&path)
+        Ok(body)
     };
     read().map_err(|error| LoadError::Read { reason: error.to_string(), path: path.clone() })
 }

@@ -46,7 +46,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Address to listen on; port 0 takes a free one, which is printed.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7700")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7700", value_parser = address)]
     listen: SocketAddr,
     /// Where events become durable: memory or sqlite:PATH.
     #[arg(long, value_name = "STORE", default_value = "sqlite:berth.db")]
@@ -137,6 +137,11 @@ impl Serve {
         }
         Ok(fields)
     }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let expected = "an IP address and a port are expected, such as 127.0.0.1:7700; names are not looked up";
+    text.parse().map_err(|_| expected.to_owned())
 }
 
 fn read_token(path: &Path) -> Result<String> {

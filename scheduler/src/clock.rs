@@ -12,6 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Longest downtime that engine time follows over a restart; a longer gap is taken for a wrong wall
 /// clock, and leases then last longer rather than end early.
 pub const DOWNTIME_MS_MAX: u64 = 24 * 3_600_000;
+/// Latest engine time a store may begin at, in milliseconds: the year 2100.
+pub const ENGINE_START_MS_MAX: u64 = 4_102_444_800_000;
 /// A wall clock this far from where the anchor expects it has been stepped.
 const STEP_MS: u64 = 1_000;
 /// Fastest and slowest engine time, in engine milliseconds a wall millisecond.
@@ -54,7 +56,7 @@ impl EngineClock {
     fn start_at(end: Option<LogEnd>, first_ms: u64, scale: f64, wall_ms: u64) -> Self {
         let base_ms = end.map_or(first_ms, |end| {
             let down_ms = wall_ms.saturating_sub(end.wall_ms).min(DOWNTIME_MS_MAX);
-            end.at_ms + (down_ms as f64 * scale) as u64
+            end.at_ms.saturating_add((down_ms as f64 * scale) as u64)
         });
         let anchor = Anchor { wall_ms, engine_ms: base_ms };
         Self { base_ms, started: Instant::now(), scale, anchor: Mutex::new(anchor), steps: AtomicU64::new(0) }
@@ -64,7 +66,7 @@ impl EngineClock {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         let elapsed_ms = self.started.elapsed().as_secs_f64() * 1_000.0 * self.scale;
-        self.base_ms + elapsed_ms as u64
+        self.base_ms.saturating_add(elapsed_ms as u64)
     }
 
     /// Engine milliseconds that pass in a wall millisecond.
@@ -108,7 +110,7 @@ impl EngineClock {
         let engine_now_ms = self.now_ms();
         let mut anchor = self.lock();
         let passed_ms = ((engine_now_ms - anchor.engine_ms.min(engine_now_ms)) as f64 / self.scale) as u64;
-        if wall_now_ms.abs_diff(anchor.wall_ms + passed_ms) > STEP_MS {
+        if wall_now_ms.abs_diff(anchor.wall_ms.saturating_add(passed_ms)) > STEP_MS {
             self.steps.fetch_add(1, Ordering::Relaxed);
             *anchor = Anchor { wall_ms: wall_now_ms, engine_ms: engine_now_ms };
         }

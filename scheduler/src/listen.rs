@@ -2,11 +2,15 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::Service;
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
@@ -14,8 +18,9 @@ use tokio::sync::Semaphore;
 
 /// Most connections at once; further ones wait in the system's queue.
 pub const CONNECTIONS_MAX: usize = 10_000;
-/// Longest a request's head may take to arrive, counted from the last answer on a kept connection.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// A connection on which no request began in one of these stretches is closed: idle ones, and ones
+/// whose request never becomes whole. One timer a connection, not one a request.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest the requests under way may take after a stop.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after an accept that failed for want of something, such as file descriptors.
@@ -23,8 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serve `router` on `listener` until `stop` resolves, then let the requests under way finish.
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    let http = http1::Builder::new();
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let graceful = GracefulShutdown::new();
     let mut stop = std::pin::pin!(stop);
@@ -48,16 +52,50 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
         };
         // Answers are small and written whole; waiting to merge them only adds delay.
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
+        let begun = Arc::new(AtomicU64::new(0));
+        let service = Counting { inner: TowerToHyperService::new(router.clone()), begun: begun.clone() };
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
-            // A client that goes away is no event worth a line.
-            let _ = connection.await;
+            tokio::select! {
+                // A client that goes away is no event worth a line.
+                _ = connection => {}
+                () = idle(&begun) => {}
+            }
             drop(permit);
         });
     }
     drop(listener);
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still under way {DRAIN_TIMEOUT:?} after the stop");
+    }
+}
+
+/// Counts the requests that begin on a connection.
+struct Counting {
+    inner: TowerToHyperService<Router>,
+    begun: Arc<AtomicU64>,
+}
+
+impl Service<Request<Incoming>> for Counting {
+    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
+    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.inner.call(request)
+    }
+}
+
+/// Resolves once no request has begun for a stretch of [`IDLE_TIMEOUT`].
+async fn idle(begun: &AtomicU64) {
+    let mut seen = u64::MAX;
+    loop {
+        tokio::time::sleep(IDLE_TIMEOUT).await;
+        let now = begun.load(Ordering::Relaxed);
+        if now == seen || now == 0 {
+            return;
+        }
+        seen = now;
     }
 }

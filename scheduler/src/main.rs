@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use berth_scheduler::cli::{Cli, Command, Serve};
@@ -12,6 +13,8 @@ use tracing_subscriber::EnvFilter;
 
 /// Bad usage or configuration.
 const USAGE: u8 = 2;
+/// Longest that work on other threads, such as reading a bundle from a slow disk, holds up the end.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     let Command::Serve(serve) = Cli::parse().command;
@@ -30,8 +33,19 @@ fn main() -> ExitCode {
 }
 
 fn report(error: &anyhow::Error, code: u8) -> ExitCode {
-    eprintln!("berth-scheduler: {error:#}");
+    eprintln!("berth-scheduler: {}", with_causes(error));
     ExitCode::from(code)
+}
+
+/// An error and its causes in one line; a cause that was spelt out already is not said again.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn log(serve: &Serve) {
@@ -46,18 +60,23 @@ fn log(serve: &Serve) {
 
 fn run(settings: Settings) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.context("starting the runtime")?.block_on(async {
-        let server = Server::start(settings).await?;
-        let mut out = std::io::stdout();
-        writeln!(out, "listening on http://{}", server.address())
-            .and_then(|()| out.flush())
-            .context("writing the address")?;
-        let mut terminated = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
-        tokio::select! {
-            result = tokio::signal::ctrl_c() => result.context("listening for SIGINT")?,
-            _ = terminated.recv() => {}
-        }
-        tracing::info!("stopping: requests finish, the log is made durable");
-        server.stop().await.context("stopping")
-    })
+    let runtime = runtime.context("starting the runtime")?;
+    let served = runtime.block_on(serve(settings));
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    served
+}
+
+async fn serve(settings: Settings) -> Result<()> {
+    let server = Server::start(settings).await?;
+    let mut out = std::io::stdout();
+    writeln!(out, "listening on http://{}", server.address())
+        .and_then(|()| out.flush())
+        .context("writing the address")?;
+    let mut terminated = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    tokio::select! {
+        result = tokio::signal::ctrl_c() => result.context("listening for SIGINT")?,
+        _ = terminated.recv() => {}
+    }
+    tracing::info!("stopping: requests finish, the log is made durable");
+    server.stop().await.context("stopping")
 }

@@ -163,6 +163,11 @@ fn check(settings: &Settings) -> Result<(), StartError> {
         let text = format!("--time-scale {} is not allowed: {least} to {most}", settings.time_scale);
         return Err(StartError::Settings(text));
     }
+    if let Some(start_ms) = settings.engine_start_ms.filter(|ms| *ms > crate::clock::ENGINE_START_MS_MAX) {
+        let most = crate::clock::ENGINE_START_MS_MAX;
+        let text = format!("--engine-start-ms {start_ms} is not allowed: 0 to {most}, the year 2100");
+        return Err(StartError::Settings(text));
+    }
     if settings.snapshot_events == 0 {
         return Err(StartError::Settings("--snapshot-events 0 is not allowed: 1 or more".to_owned()));
     }

@@ -133,7 +133,7 @@ impl StartError {
             Self::Settings(_)
                 | Self::Artifact(_)
                 | Self::LinkKey(_)
-                | Self::Ledger(LedgerError::InUse { .. })
+                | Self::Ledger(LedgerError::InUse { .. } | LedgerError::Foreign { .. })
                 | Self::Denied(Denied::Engine(EngineError::Invalid(_)))
         )
     }

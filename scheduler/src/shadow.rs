@@ -38,7 +38,7 @@ const TIMES: usize = 96;
 const EQUAL: f64 = 1e-9;
 
 enum Message {
-    Event(Arc<Event>),
+    Event(Event),
     Model(Option<Arc<ForecastModel>>),
     Restart(Box<Fleet>),
 }
@@ -264,7 +264,7 @@ impl Feed {
     }
 
     /// Hand over the events of a turn, which `fleet` has applied; never waits.
-    pub fn send(&mut self, events: &[Arc<Event>], fleet: &Fleet) {
+    pub fn send(&mut self, events: &[Event], fleet: &Fleet) {
         if self.is_behind && !events.is_empty() {
             let is_drained = self.shared.depth.load(Ordering::Relaxed) == 0;
             if is_drained && self.restarted.elapsed() >= RESTART_EVERY {

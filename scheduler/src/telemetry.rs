@@ -94,23 +94,32 @@ impl Counted {
         Self::WarmupsFailed,
     ];
 
+    /// Name in metrics and what is said of it there, in the order of [`Self::ALL`].
+    const TEXTS: [(&str, &str); Self::ALL.len()] = [
+        ("allocations_repeated", "Balls that came again and got their answer again."),
+        ("allocations_conflicting", "Balls whose id came with another body."),
+        ("allocations_limited", "Allocations refused because balls_max is reached."),
+        ("reports_accepted", "Reports taken."),
+        ("reports_not_newer", "Reports not newer than the last one of their box."),
+        ("reports_unknown_box", "Reports from boxes that are not registered."),
+        ("reports_future_stamp", "Reports whose stamp lay in the future and was taken for now."),
+        ("heartbeats", "Leases renewed."),
+        ("completed", "Balls completed."),
+        ("released", "Balls released unused."),
+        ("warmups_called", "Warm-up hooks that answered with success."),
+        ("warmups_failed", "Warm-up hooks that failed."),
+    ];
+
     /// The name used in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
-        [
-            "allocations_repeated",
-            "allocations_conflicting",
-            "allocations_limited",
-            "reports_accepted",
-            "reports_not_newer",
-            "reports_unknown_box",
-            "reports_future_stamp",
-            "heartbeats",
-            "completed",
-            "released",
-            "warmups_called",
-            "warmups_failed",
-        ][self as usize]
+        Self::TEXTS[self as usize].0
+    }
+
+    /// What the metric counts.
+    #[must_use]
+    pub fn help(self) -> &'static str {
+        Self::TEXTS[self as usize].1
     }
 }
 

@@ -22,11 +22,11 @@ fn each_backend(test: impl Fn(&mut dyn Ledger)) {
     }
 }
 
-fn event(seq: u64, kind: EventKind) -> Arc<Event> {
-    Arc::new(Event { seq, at_ms: 1_000 * seq, wall_ms: 1_000 * seq + 1, kind })
+fn event(seq: u64, kind: EventKind) -> Event {
+    Event { seq, at_ms: 1_000 * seq, wall_ms: 1_000 * seq + 1, kind }
 }
 
-fn placed(seq: u64, tenant: &str, ball_id: &str, box_id: &str) -> Arc<Event> {
+fn placed(seq: u64, tenant: &str, ball_id: &str, box_id: &str) -> Event {
     let ball: Ball = serde_json::from_value(json!({ "tenant": tenant, "ball_id": ball_id })).unwrap();
     let decision = Decision {
         ball: Arc::new(ball),
@@ -43,7 +43,7 @@ fn placed(seq: u64, tenant: &str, ball_id: &str, box_id: &str) -> Arc<Event> {
     event(seq, EventKind::Decided { decision: Arc::new(decision) })
 }
 
-fn completed(seq: u64, lease_id: u64) -> Arc<Event> {
+fn completed(seq: u64, lease_id: u64) -> Event {
     let outcome = Outcome { succeeded: true, latency_ms: None };
     event(seq, EventKind::Completed { lease_id, outcome })
 }
@@ -61,7 +61,7 @@ fn events_come_back_in_order_and_as_they_were() {
         assert_eq!(ledger.commit(&events[2..]).unwrap(), []);
         let logged = ledger.events_after(0, 10).unwrap();
         assert!(logged.iter().all(|logged| !logged.is_refused));
-        assert!(logged.iter().map(|logged| &logged.event).eq(events.iter().map(|event| &**event)));
+        assert!(logged.iter().map(|logged| &logged.event).eq(events.iter()));
         let seqs = |after, limit| -> Vec<u64> {
             ledger.events_after(after, limit).unwrap().iter().map(|logged| logged.event.seq).collect()
         };

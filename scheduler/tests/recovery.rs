@@ -159,7 +159,7 @@ struct Moody {
 }
 
 impl Ledger for Moody {
-    fn commit(&mut self, events: &[Arc<Event>]) -> Result<Vec<Refused>, LedgerError> {
+    fn commit(&mut self, events: &[Event]) -> Result<Vec<Refused>, LedgerError> {
         if events.iter().any(|event| event.seq >= self.fails_at.load(Ordering::Relaxed)) {
             return Err(LedgerError::Io { doing: "committing events", reason: "no space left".to_owned() });
         }

@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use berth_models::config::FleetConfig;
 use berth_models::domain::{BoxSpec, Capacity};
 use berth_models::engine::{Engine, Stamp};
@@ -74,7 +72,7 @@ fn a_shadow_that_falls_behind_loses_events_and_counts_them() {
     let sent = 40 * QUEUE_MAX as u64;
     let event = |seq: u64| {
         let kind = EventKind::Released { lease_id: 0 };
-        Arc::new(Event { seq, at_ms: 1_000, wall_ms: 1_000, kind })
+        Event { seq, at_ms: 1_000, wall_ms: 1_000, kind }
     };
     let events: Vec<_> = (0..sent).map(event).collect();
     feed.send(&events, engine.fleet());

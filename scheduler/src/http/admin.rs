@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use super::App;
 use super::allocate::durable;
 use super::extract::{JsonBody, json};
+use super::fields::Fields;
 use super::problem::{Problem, kinds};
 use crate::artifact::Artifact;
 use crate::ledger::Durability;
@@ -37,7 +38,7 @@ pub async fn config(State(app): State<Arc<App>>) -> Response {
     (status = 409, description = "The version has moved on", body = Problem)))]
 pub async fn put_config(
     State(app): State<Arc<App>>,
-    JsonBody(body): JsonBody<Map<String, Value>>,
+    JsonBody(Fields(body)): JsonBody<Fields>,
 ) -> Result<Response, Problem> {
     change_config(&app, body, false).await
 }
@@ -49,7 +50,7 @@ pub async fn put_config(
     (status = 409, description = "The version has moved on", body = Problem)))]
 pub async fn patch_config(
     State(app): State<Arc<App>>,
-    JsonBody(body): JsonBody<Map<String, Value>>,
+    JsonBody(Fields(body)): JsonBody<Fields>,
 ) -> Result<Response, Problem> {
     change_config(&app, body, true).await
 }
@@ -116,8 +117,9 @@ pub async fn rules_only(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Activate {
-    /// Folder of the bundle on the scheduler's machine; `null`: none is active.
-    #[schema(value_type = Option<String>)]
+    /// Folder of the bundle on the scheduler's machine; `null`: none is active. To leave it out is no way to say so.
+    #[schema(value_type = Option<String>, required = true)]
+    #[serde(deserialize_with = "Option::deserialize")]
     pub path: Option<PathBuf>,
 }
 
@@ -204,10 +206,17 @@ pub async fn shadow(State(app): State<Arc<App>>) -> Result<Response, Problem> {
     Ok(json(StatusCode::OK, &summary))
 }
 
-/// Whether the process lives.
-#[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, body = Object)))]
-pub async fn healthz() -> Response {
-    json(StatusCode::OK, &serde_json::json!({ "status": "alive" }))
+/// Whether the process lives and a restart would not help.
+#[utoipa::path(get, path = "/healthz", tag = "health", responses(
+    (status = 200, body = Object), (status = 503, description = "Only a restart helps", body = Problem)))]
+pub async fn healthz(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+    // It is open to all, so the reason is left to /readyz.
+    if app.sequencer.failure().is_some() {
+        let detail =
+            "nothing can be recorded any more; restart to recover from the log, the reason is in /readyz";
+        return Err(Problem::new(kinds::NOT_READY, detail));
+    }
+    Ok(json(StatusCode::OK, &serde_json::json!({ "status": "alive" })))
 }
 
 /// Whether the scheduler serves, and how.
@@ -256,7 +265,7 @@ pub struct Readiness {
 #[utoipa::path(get, path = "/readyz", tag = "health", responses(
     (status = 200, body = Readiness), (status = 503, description = "Not ready, with the reason", body = Readiness)))]
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {
-    let reason = app.sequencer.journal().failure().map(str::to_owned);
+    let reason = app.sequencer.failure().map(str::to_owned);
     let clock = app.sequencer.clock();
     let readiness = app.sequencer.look(|fleet| Readiness {
         ready: reason.is_none(),

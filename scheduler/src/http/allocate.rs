@@ -7,12 +7,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use berth_models::domain::Ball;
+use berth_models::fleet::LeaseState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::App;
-use super::extract::{JsonBody, json};
+use super::extract::{JsonBody, json, of_object, within};
 use super::problem::{Problem, kinds};
 use crate::ledger::CommitError;
 use crate::sequencer::{Denied, Placed, state_name};
@@ -34,7 +35,7 @@ pub struct Allocation<'a> {
     /// Where the box is reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<&'a str>,
-    /// The signed, expiring link straight to the box.
+    /// The signed, expiring link straight to the box; absent when the lease has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// The lease; grows with every grant, and so is the fencing token.
@@ -65,13 +66,14 @@ impl<'a> Allocation<'a> {
         let decision = &*placed.decision;
         let (ball, spec) = (&*decision.ball, &*placed.spec);
         let expires_at_ms = app.sequencer.clock().to_wall(placed.expires_at_ms);
+        let is_live = placed.state == LeaseState::Live;
         let sign = |endpoint| app.link_key.sign(endpoint, &spec.box_id, ball, placed.lease_id, expires_at_ms);
         Self {
             tenant: &ball.tenant,
             ball_id: &ball.ball_id,
             box_id: &spec.box_id,
             endpoint: spec.endpoint.as_deref(),
-            link: spec.endpoint.as_deref().map(sign),
+            link: spec.endpoint.as_deref().filter(|_| is_live).map(sign),
             lease_id: placed.lease_id,
             lease_expires_at_ms: expires_at_ms,
             strategy_id: &decision.strategy_id,
@@ -93,10 +95,10 @@ fn too_late() -> Problem {
 
 /// Wait for durability within [`COMMIT_TIMEOUT`].
 pub(super) async fn durable(ticket: crate::ledger::Ticket) -> Result<(), Problem> {
-    match tokio::time::timeout(COMMIT_TIMEOUT, ticket.wait()).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Denied::from(error).into()),
-        Err(_) => Err(too_late()),
+    match within(COMMIT_TIMEOUT, ticket.wait()).await {
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) => Err(Denied::from(error).into()),
+        None => Err(too_late()),
     }
 }
 
@@ -113,9 +115,7 @@ pub async fn allocate(
 ) -> Result<Response, Problem> {
     ball.check()?;
     let ball = Arc::new(ball);
-    let placed = tokio::time::timeout(COMMIT_TIMEOUT, app.sequencer.allocate(&ball))
-        .await
-        .map_err(|_| too_late())??;
+    let placed = within(COMMIT_TIMEOUT, app.sequencer.allocate(&ball)).await.ok_or_else(too_late)??;
     Ok(json(StatusCode::OK, &Allocation::new(&app, &placed)))
 }
 
@@ -179,7 +179,7 @@ pub async fn batch(
 }
 
 fn begin(app: &App, value: Value) -> Result<(Arc<Ball>, Placed, crate::ledger::Ticket), Problem> {
-    let ball: Ball = serde_json::from_value(value).map_err(|error| Problem::malformed(&error))?;
+    let ball: Ball = of_object(value)?;
     ball.check()?;
     let ball = Arc::new(ball);
     let (placed, ticket) = app.sequencer.allocate_in_turn(&ball)?;

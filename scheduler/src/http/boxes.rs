@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use berth_models::decision::Refusal;
 use berth_models::domain::{BoxReport, BoxSpec, Dimension, FieldIssue, Invalid, Stage, Usage};
-use berth_models::engine::EngineError;
+use berth_models::engine::{EngineError, Reported};
 use berth_models::fleet::{BoxState, Fleet};
 use berth_models::forecast::SeriesForecast;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,8 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::allocate::durable;
-use super::extract::{JsonBody, PathOf, QueryOf, json};
+use super::extract::{JsonBody, JsonList, PathOf, QueryOf, json, limit_of, of_object};
+use super::fields::Fields;
 use super::problem::{Problem, kinds};
 use crate::clock::wall_now_ms;
 use crate::sequencer::{Denied, Registered};
@@ -39,7 +40,7 @@ pub const REPORTS_MAX: usize = 10_000;
 pub async fn register(
     State(app): State<Arc<App>>,
     PathOf(box_id): PathOf<String>,
-    JsonBody(mut body): JsonBody<serde_json::Map<String, Value>>,
+    JsonBody(Fields(mut body)): JsonBody<Fields>,
 ) -> Result<Response, Problem> {
     let given = body.entry("box_id").or_insert_with(|| Value::String(box_id.clone()));
     if given.as_str() != Some(&box_id) {
@@ -171,9 +172,29 @@ pub struct ReportBatchAnswer {
     pub not_newer: usize,
     /// Fields set aside as nonsense, over all reports.
     pub fields_set_aside: usize,
+    /// Reports that could not be read, each for itself; the others count.
+    pub rejected: Vec<RejectedReport>,
 }
 
-/// Take many reports of a box, oldest first: what it could not send for a while, or its history.
+/// A report of a batch that could not be read.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RejectedReport {
+    /// Its place in the batch, from 0.
+    pub index: usize,
+    /// Why, and what to do.
+    pub detail: String,
+}
+
+impl ReportBatchAnswer {
+    fn count(&mut self, reported: &Reported) {
+        self.accepted += usize::from(reported.is_news);
+        self.not_newer += usize::from(!reported.is_news);
+        self.fields_set_aside += reported.issues.len();
+    }
+}
+
+/// Take many reports of a box, oldest first: what it could not send for a while, or its history. Each is read for
+/// itself, so one that is malformed harms no other.
 #[utoipa::path(post, path = "/v1/boxes/{box_id}/report/batch", tag = "boxes", params(("box_id" = String, Path)),
     request_body = Vec<Report>, responses(
     (status = 200, description = "Counts", body = ReportBatchAnswer),
@@ -182,7 +203,7 @@ pub struct ReportBatchAnswer {
 pub async fn report_batch(
     State(app): State<Arc<App>>,
     PathOf(box_id): PathOf<String>,
-    JsonBody(reports): JsonBody<Vec<Report>>,
+    JsonList(reports): JsonList,
 ) -> Result<Response, Problem> {
     if reports.len() > REPORTS_MAX {
         let detail = format!(
@@ -192,19 +213,32 @@ pub async fn report_batch(
         return Err(Problem::new(kinds::TOO_LARGE, detail));
     }
     let mut answer = ReportBatchAnswer::default();
-    let mut last = None;
-    for body in reports {
-        let (reported, ticket) = app.sequencer.report(body.of(&app, &box_id)?)?;
-        answer.accepted += usize::from(reported.is_news);
-        answer.not_newer += usize::from(!reported.is_news);
-        answer.fields_set_aside += reported.issues.len();
-        last = Some(ticket);
+    let (mut last, mut denied) = (None, None);
+    for (index, value) in reports.into_iter().enumerate() {
+        let report = match of_object::<Report>(value).and_then(|report| report.of(&app, &box_id)) {
+            Ok(report) => report,
+            Err(problem) => {
+                answer.rejected.push(RejectedReport { index, detail: problem.detail });
+                continue;
+            }
+        };
+        match app.sequencer.report(report) {
+            Ok((reported, ticket)) => {
+                answer.count(&reported);
+                last = Some(ticket);
+            }
+            // No such box, or nothing can be recorded: that holds for the rest as well.
+            Err(error) => {
+                denied = Some(error);
+                break;
+            }
+        }
     }
     // Events become durable in order, so the last one stands for all.
     if let Some(ticket) = last {
         durable(ticket).await?;
     }
-    Ok(json(StatusCode::OK, &answer))
+    denied.map_or_else(|| Ok(json(StatusCode::OK, &answer)), |error| Err(error.into()))
 }
 
 /// A box as the fleet sees it. Loads are shares of the capacity; times are UTC epoch milliseconds by the scheduler's
@@ -292,10 +326,7 @@ pub async fn list(
     State(app): State<Arc<App>>,
     QueryOf(query): QueryOf<ListQuery>,
 ) -> Result<Response, Problem> {
-    let limit = query.limit.unwrap_or(1_000);
-    if !(1..=LIST_MAX).contains(&limit) {
-        return Err(Problem::new(kinds::INVALID, format!("limit = {limit} is not allowed: 1 to {LIST_MAX}")));
-    }
+    let limit = limit_of(query.limit, 1_000, LIST_MAX)?;
     let look = |fleet: &Fleet| -> Vec<BoxView> {
         let boxes = fleet.boxes();
         let start =

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use berth_models::decision::Refusal;
-use berth_models::fleet::{Fleet, FleetCounters};
+use berth_models::fleet::{BoxState, Fleet, FleetCounters};
 use berth_models::strategy::StrategyName;
 
 use super::App;
@@ -69,7 +69,6 @@ impl Page {
 struct BoxNumbers {
     box_id: Arc<str>,
     gauges: [f64; 4],
-    gate: Option<Refusal>,
 }
 
 /// The gauges of a box, in the order of [`BoxNumbers::gauges`].
@@ -77,13 +76,15 @@ const GAUGES: [(&str, &str); 4] = [
     ("box_load", "Load now, in shares of the capacity."),
     ("box_load_peak", "Highest load since registration."),
     ("box_weight", "Effective weight."),
-    ("box_live_leases", "Live leases."),
+    ("box_live_leases", "Live leases of the box."),
 ];
 
 /// What is read of the fleet under the lock; text is made of it outside.
 struct FleetNumbers {
     counters: FleetCounters,
     boxes: Vec<BoxNumbers>,
+    /// Boxes that take nothing, by reason; all of them, not only those shown.
+    gated: [usize; Refusal::ALL.len()],
     boxes_count: usize,
     live_leases: usize,
     remembered: usize,
@@ -100,11 +101,15 @@ impl FleetNumbers {
         let numbers = boxes.map(|state| BoxNumbers {
             box_id: state.box_id().clone(),
             gauges: [state.load(), state.peak_load(), state.weight(), state.live_count() as f64],
-            gate: state.gate(),
         });
+        let mut gated = [0; Refusal::ALL.len()];
+        for refusal in fleet.boxes().iter().filter_map(BoxState::gate) {
+            gated[refusal as usize] += 1;
+        }
         Self {
             counters: fleet.counters(),
             boxes: numbers.collect(),
+            gated,
             boxes_count: fleet.boxes().len(),
             live_leases: fleet.leases().live_count(),
             remembered: fleet.leases().len(),
@@ -143,7 +148,7 @@ fn write_decisions(page: &mut Page, app: &App) {
     page.single("panic_decisions_total", "counter", "Decisions in panic mode.", telemetry.panicking());
     for counted in Counted::ALL {
         let name = format!("{}_total", counted.name());
-        page.single(&name, "counter", "See the API's description.", telemetry.counted(counted));
+        page.single(&name, "counter", counted.help(), telemetry.counted(counted));
     }
     page.head("report_fields_set_aside_total", "counter", "Report fields set aside as nonsense.");
     for ((field, reason), count) in telemetry.set_aside() {
@@ -197,7 +202,7 @@ fn write_fleet(page: &mut Page, fleet: &FleetNumbers) {
     }
     page.head("boxes_gated", "gauge", "Boxes that take nothing at present, by reason.");
     for refusal in Refusal::ALL {
-        let count = fleet.boxes.iter().filter(|numbers| numbers.gate == Some(refusal)).count();
+        let count = fleet.gated[refusal as usize];
         if count > 0 {
             page.line("boxes_gated", &[("cause", refusal.name())], count);
         }

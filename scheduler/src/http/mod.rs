@@ -4,6 +4,7 @@ pub mod admin;
 pub mod allocate;
 pub mod boxes;
 pub mod extract;
+pub mod fields;
 pub mod leases;
 pub mod metrics;
 pub mod openapi;

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::allocate::durable;
-use super::extract::{PathOf, QueryOf, json};
+use super::extract::{PathOf, QueryOf, json, limit_of};
 use super::problem::{Problem, kinds};
 use crate::ledger::{Placement, PlacementQuery, PlacementState, RANGE_MAX};
 
@@ -126,13 +126,7 @@ pub async fn range(
     State(app): State<Arc<App>>,
     QueryOf(query): QueryOf<RangeQuery>,
 ) -> Result<Response, Problem> {
-    let limit = query.limit.unwrap_or(100);
-    if !(1..=RANGE_MAX).contains(&limit) {
-        return Err(Problem::new(
-            kinds::INVALID,
-            format!("limit = {limit} is not allowed: 1 to {RANGE_MAX}"),
-        ));
-    }
+    let limit = limit_of(query.limit, 100, RANGE_MAX)?;
     let query =
         PlacementQuery { tenant: query.tenant, from: query.from, to: query.to, box_id: query.box_id, limit };
     let found = app.lookup.placements(query).await?;

@@ -167,7 +167,8 @@ impl From<EngineError> for Problem {
                 Self::new(kinds::NOT_OWNER, format!("{text}; send the tenant and ball_id it was granted to"))
             }
             EngineError::Ended { .. } => {
-                Self::new(kinds::LEASE_ENDED, format!("{text}; allocate again if the place is still needed"))
+                let advice = "allocate with a new ball_id if a place is still needed";
+                Self::new(kinds::LEASE_ENDED, format!("{text}; {advice}"))
             }
         }
     }
@@ -182,6 +183,7 @@ impl From<Denied> for Problem {
                 format!("{text}; see /readyz, and restart to recover from the log"),
             )
             .later(),
+            Denied::Panicked => Self::new(kinds::INTERNAL, text),
             Denied::Behind => Self::new(kinds::NOT_READY, format!("{text}; come again")).later(),
             Denied::Unplaceable(decision) => Self::no_box(&decision),
             Denied::Engine(error) => error.into(),

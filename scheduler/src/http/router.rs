@@ -39,12 +39,13 @@ pub fn router(app: Arc<App>, token: Option<Arc<str>>) -> Router {
         .route("/openapi.json", get(openapi::openapi))
         .method_not_allowed_fallback(wrong_method)
         .fallback(nothing_here)
-        .with_state(app);
+        .with_state(app.clone());
     let router = match token {
         Some(token) => router.layer(from_fn_with_state(token, authorised)),
         None => router,
     };
-    router.route("/healthz", get(admin::healthz)).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+    let alive = get(admin::healthz).with_state(app);
+    router.route("/healthz", alive).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
 async fn nothing_here(uri: Uri) -> Problem {
@@ -57,7 +58,9 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
 
 async fn authorised(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+    let given = given.and_then(|value| value.split_once(' '));
+    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let given = given.map_or("", |(_, token)| token);
     if is_equal(given.as_bytes(), token.as_bytes()) {
         return next.run(request).await;
     }

@@ -76,7 +76,7 @@ pub type Job = Box<dyn FnOnce(&mut dyn Ledger) -> Result<(), LedgerError> + Send
 pub type OnRefused = Box<dyn Fn(&[Refused]) + Send>;
 
 enum Item {
-    Event(Arc<Event>),
+    Event(Event),
     Waiter { seq: u64, sender: oneshot::Sender<Result<(), CommitError>> },
     Job(Job),
 }
@@ -162,7 +162,7 @@ impl Journal {
     }
 
     /// Hand over events in order. With `wait_for`, the ticket tells when that seq is durable.
-    pub fn submit(&self, events: &mut Vec<Arc<Event>>, wait_for: Option<u64>) -> Ticket {
+    pub fn submit(&self, events: &mut Vec<Event>, wait_for: Option<u64>) -> Ticket {
         match &self.kind {
             Kind::Inline(ledger) => {
                 let mut ledger = lock(ledger);
@@ -298,7 +298,7 @@ impl Journal {
     fn commit(
         &self,
         grouped: &Grouped,
-        events: &[Arc<Event>],
+        events: &[Event],
         ledger: &mut dyn Ledger,
     ) -> Result<Vec<Refused>, String> {
         if let Some(reason) = self.failure() {
@@ -344,14 +344,14 @@ mod tests {
     struct Moody;
 
     impl Moody {
-        fn event(seq: u64) -> Arc<Event> {
+        fn event(seq: u64) -> Event {
             let kind = EventKind::Released { lease_id: 0 };
-            Arc::new(Event { seq, at_ms: 0, wall_ms: 0, kind })
+            Event { seq, at_ms: 0, wall_ms: 0, kind }
         }
     }
 
     impl Ledger for Moody {
-        fn commit(&mut self, events: &[Arc<Event>]) -> Result<Vec<Refused>, LedgerError> {
+        fn commit(&mut self, events: &[Event]) -> Result<Vec<Refused>, LedgerError> {
             if events.iter().any(|event| event.seq >= 100) {
                 return Err(LedgerError::Io { doing: "committing events", reason: "disk full".to_owned() });
             }

@@ -2,9 +2,9 @@
 //! look-ups and replay, older ones are dropped and counted.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
 
 use berth_models::event::Event;
+use berth_models::fleet::KeyIndex;
 
 use super::{
     ArtifactFiles, Change, Ledger, LedgerError, Logged, Placement, PlacementQuery, PlacementState, RANGE_MAX,
@@ -17,11 +17,11 @@ pub const EVENTS_KEPT: usize = 16_384;
 /// See the module's text.
 #[derive(Default)]
 pub struct MemoryLedger {
-    events: VecDeque<(Arc<Event>, bool)>,
+    events: VecDeque<(Event, bool)>,
     dropped: u64,
     /// Live lease by ball, and back.
-    live: HashMap<u128, u64>,
-    balls: HashMap<u64, u128>,
+    live: KeyIndex<u64>,
+    balls: KeyIndex<u128>,
     parts: BTreeMap<u64, BTreeMap<u32, Vec<u8>>>,
     snapshots: BTreeMap<u64, Vec<u8>>,
     artifacts: BTreeMap<String, ArtifactFiles>,
@@ -35,20 +35,19 @@ impl MemoryLedger {
     }
 
     /// Take one event; returns whether its placement was refused.
-    pub fn push(&mut self, event: Arc<Event>) -> bool {
+    pub fn push(&mut self, event: Event) -> bool {
         let mut is_refused = false;
         match change(&event) {
             Change::Place { ball, .. } => {
                 let key = ball.key();
-                is_refused = self.live.contains_key(&key);
+                is_refused = *self.live.entry_or(key, event.seq) != event.seq;
                 if !is_refused {
-                    self.live.insert(key, event.seq);
-                    self.balls.insert(event.seq, key);
+                    self.balls.insert(u128::from(event.seq), key);
                 }
             }
             Change::End { lease_id, .. } => {
-                if let Some(key) = self.balls.remove(&lease_id) {
-                    self.live.remove(&key);
+                if let Some(key) = self.balls.remove(u128::from(lease_id)) {
+                    self.live.remove(key);
                 }
             }
             Change::None => {}
@@ -63,19 +62,19 @@ impl MemoryLedger {
 
     /// The events kept, so that a look-up need not hold the ledger while it scans.
     #[must_use]
-    pub fn kept(&self) -> Vec<(Arc<Event>, bool)> {
+    pub fn kept(&self) -> Vec<(Event, bool)> {
         self.events.iter().cloned().collect()
     }
 
     /// Placements of a range among `events`, newest first.
     #[must_use]
-    pub fn scan(events: &[(Arc<Event>, bool)], query: &PlacementQuery) -> Vec<Placement> {
+    pub fn scan(events: &[(Event, bool)], query: &PlacementQuery) -> Vec<Placement> {
         scan(events, query)
     }
 }
 
 /// See [`MemoryLedger::scan`].
-fn scan(events: &[(Arc<Event>, bool)], query: &PlacementQuery) -> Vec<Placement> {
+fn scan(events: &[(Event, bool)], query: &PlacementQuery) -> Vec<Placement> {
     let limit = query.limit.min(RANGE_MAX);
     let mut ended: HashMap<u64, (PlacementState, u64)> = HashMap::new();
     let mut found = Vec::new();
@@ -119,7 +118,7 @@ fn is_within(placement: &Placement, query: &PlacementQuery) -> bool {
 }
 
 impl Ledger for MemoryLedger {
-    fn commit(&mut self, events: &[Arc<Event>]) -> Result<Vec<Refused>, LedgerError> {
+    fn commit(&mut self, events: &[Event]) -> Result<Vec<Refused>, LedgerError> {
         let mut refused = Vec::new();
         for event in events {
             if self.push(event.clone()) {
@@ -132,10 +131,8 @@ impl Ledger for MemoryLedger {
 
     fn events_after(&self, seq: u64, limit: usize) -> Result<Vec<Logged>, LedgerError> {
         let start = self.events.partition_point(|(event, _)| event.seq <= seq);
-        let logged = |(event, is_refused): &(Arc<Event>, bool)| Logged {
-            event: (**event).clone(),
-            is_refused: *is_refused,
-        };
+        let logged =
+            |(event, is_refused): &(Event, bool)| Logged { event: event.clone(), is_refused: *is_refused };
         Ok(self.events.range(start..).take(limit).map(logged).collect())
     }
 

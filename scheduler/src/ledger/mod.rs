@@ -8,8 +8,6 @@ pub mod journal;
 mod memory;
 mod sqlite;
 
-use std::sync::Arc;
-
 use berth_models::domain::Ball;
 use berth_models::event::{Event, EventKind};
 use serde::{Deserialize, Serialize};
@@ -60,6 +58,12 @@ pub enum LedgerError {
     #[error("{path} is held by another scheduler; stop it, or give this one a --store of its own")]
     InUse {
         /// The ledger's file.
+        path: String,
+    },
+    /// It is a file of another program.
+    #[error("{path} is not a store of Berth and is left as it is; give another --store")]
+    Foreign {
+        /// The file.
         path: String,
     },
     /// It holds something this build can't read.
@@ -162,7 +166,7 @@ pub trait Ledger: Send {
     ///
     /// # Errors
     /// Nothing of the batch may be taken as committed.
-    fn commit(&mut self, events: &[Arc<Event>]) -> Result<Vec<Refused>, LedgerError>;
+    fn commit(&mut self, events: &[Event]) -> Result<Vec<Refused>, LedgerError>;
 
     /// Up to `limit` events after `seq`, in order.
     ///

@@ -1,12 +1,12 @@
 //! The embedded ledger: one SQLite file in write-ahead mode.
 //!
 //! An event, its row in the placement index and with them the memory that makes retries idempotent
-//! are one transaction. The file belongs to one scheduler at a time: a lock file beside it says so,
+//! are one transaction. The file belongs to one scheduler at a time: a lock on the file itself says so,
 //! and the seq's primary key would refuse a second writer anyway.
 
 use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io::Read;
+use std::path::Path;
 
 use berth_models::event::Event;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
@@ -18,6 +18,12 @@ use super::{
 
 /// Form of the file; another one is refused.
 const FORMAT_VERSION: i64 = 1;
+/// SQLite's `application_id` of Berth's files ("Brth"), by which they are told from other programs'.
+const APPLICATION_ID: i32 = 0x4272_7468;
+/// What every SQLite file begins with.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// Where in a SQLite file the application id is, big-endian.
+const APPLICATION_ID_AT: std::ops::Range<usize> = 68..72;
 /// How long a reader waits for a checkpoint, in milliseconds.
 const BUSY_MS: u64 = 5_000;
 const SCHEMA: &str = "
@@ -44,7 +50,7 @@ CREATE TABLE IF NOT EXISTS artifact_files (
 /// See the module's text.
 pub struct SqliteLedger {
     connection: Connection,
-    /// Held open for as long as this ledger is the owner.
+    /// Held open for as long as this ledger is the owner; closed after the connection, see [`own`].
     _lock: Option<File>,
 }
 
@@ -56,15 +62,18 @@ impl SqliteLedger {
     /// Open the file as its owner, making it when absent.
     ///
     /// # Errors
-    /// It can't be opened, another scheduler holds it, or its form is another.
+    /// It can't be opened, another scheduler holds it, it is another program's, or its form is another.
     pub fn open(path: &Path, durability: Durability) -> Result<Self, LedgerError> {
-        let lock = lock(path)?;
+        let lock = own(path)?;
         let connection = Connection::open(path).map_err(io("opening the file"))?;
         let synchronous = match durability {
             Durability::Process => "NORMAL",
             Durability::Disk => "FULL",
         };
-        let pragmas = format!("PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};");
+        let pragmas = format!(
+            "PRAGMA application_id = {APPLICATION_ID}; PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = {synchronous};"
+        );
         connection.execute_batch(&pragmas).map_err(io("opening the file"))?;
         connection.execute_batch(SCHEMA).map_err(io("making the tables"))?;
         let version: i64 = connection
@@ -96,20 +105,36 @@ impl SqliteLedger {
     }
 }
 
-/// Take the lock file beside `path`; the system gives it back when the process ends, however it does.
-fn lock(path: &Path) -> Result<File, LedgerError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let error = |reason: std::io::Error| LedgerError::Io {
-        doing: "locking the file",
-        reason: format!("{}: {reason}", path.display()),
+/// Open the file and lock it: the file itself, by whatever name it is reached.
+///
+/// This lock (`flock`) and SQLite's own (`fcntl`) don't see each other; but a process that closes any
+/// handle of a file loses its `fcntl` locks on it, so the handle outlives the connection. The system
+/// gives the lock back when the process ends, however it does.
+fn own(path: &Path) -> Result<File, LedgerError> {
+    let name = || path.display().to_string();
+    let failed = |error: std::io::Error| LedgerError::Io {
+        doing: "opening the file",
+        reason: format!("{}: {error}", path.display()),
     };
-    let file = File::create(PathBuf::from(name)).map_err(error)?;
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(failed)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(LedgerError::InUse { path: path.display().to_string() }),
-        Err(TryLockError::Error(reason)) => Err(error(reason)),
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(LedgerError::InUse { path: name() }),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
+    if !file.metadata().map_err(failed)?.is_file() || !is_ours(&file).map_err(failed)? {
+        return Err(LedgerError::Foreign { path: name() });
+    }
+    Ok(file)
+}
+
+/// Whether a file is empty or Berth's. Its first bytes are read without SQLite, which would change it.
+fn is_ours(file: &File) -> std::io::Result<bool> {
+    let mut head = Vec::new();
+    file.take(APPLICATION_ID_AT.end as u64).read_to_end(&mut head)?;
+    let is_marked = head.get(APPLICATION_ID_AT) == Some(&APPLICATION_ID.to_be_bytes());
+    Ok(head.is_empty() || (head.starts_with(MAGIC) && is_marked))
 }
 
 /// Write one event and its change to the index; returns whether its placement was refused.
@@ -160,7 +185,7 @@ fn placement(row: &Row) -> rusqlite::Result<Placement> {
 }
 
 impl Ledger for SqliteLedger {
-    fn commit(&mut self, events: &[Arc<Event>]) -> Result<Vec<Refused>, LedgerError> {
+    fn commit(&mut self, events: &[Event]) -> Result<Vec<Refused>, LedgerError> {
         let failed = io("committing events");
         let transaction = self.connection.transaction().map_err(&failed)?;
         let mut refused = Vec::new();

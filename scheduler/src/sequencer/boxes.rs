@@ -12,7 +12,7 @@ use crate::telemetry::Counted;
 pub enum Registered {
     /// The box is new.
     Created,
-    /// Its specification changed.
+    /// Its specification changed, or it was draining.
     Updated,
     /// It had this very specification.
     Unchanged,
@@ -25,10 +25,15 @@ impl Sequencer {
     /// See [`Denied`].
     pub fn register(&self, spec: BoxSpec) -> Result<(Registered, Ticket), Denied> {
         self.turn(|engine, stamp, out| {
-            let known = engine.fleet().get_box(&spec.box_id);
-            let registered = match known.map(|state| *state.spec == spec) {
-                Some(true) => Registered::Unchanged,
-                Some(false) => Registered::Updated,
+            let registered = match engine.fleet().get_box(&spec.box_id) {
+                // A box may have grown by its own word since; only a drain is ended by registering again.
+                Some(state)
+                    if *state.spec == spec
+                        && (state.stage() == spec.stage || state.stage() != Stage::Draining) =>
+                {
+                    Registered::Unchanged
+                }
+                Some(_) => Registered::Updated,
                 None => Registered::Created,
             };
             if registered != Registered::Unchanged {

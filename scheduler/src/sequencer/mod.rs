@@ -10,6 +10,7 @@ mod boxes;
 mod control;
 mod leases;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use berth_models::decision::Decision;
@@ -26,6 +27,9 @@ use crate::ledger::{CommitError, Journal, Refused, Ticket};
 use crate::shadow::{Feed, Shadow};
 use crate::telemetry::Telemetry;
 
+/// Why nothing is acknowledged after a panic: the state may be half changed, the log is not.
+const PANICKED: &str = "a turn panicked; restart to recover from the log";
+
 /// Why something was not done. The HTTP layer maps each to one problem.
 #[derive(Debug, thiserror::Error)]
 pub enum Denied {
@@ -35,6 +39,9 @@ pub enum Denied {
     /// Too much waits for the ledger.
     #[error("the ledger is behind: too many events wait for it")]
     Behind,
+    /// This turn panicked, and nothing is recorded from now on.
+    #[error("the scheduler failed at this, and records nothing more; restart it to recover from the log")]
+    Panicked,
     /// No box can take the ball.
     #[error("no box can take the ball")]
     Unplaceable(Arc<Decision>),
@@ -78,8 +85,6 @@ struct Inner {
     engine: Engine,
     /// What the engine has appended in this turn.
     out: Vec<Event>,
-    /// The same on its way to the journal.
-    pending: Vec<Arc<Event>>,
     feed: Option<Feed>,
 }
 
@@ -99,7 +104,7 @@ impl Sequencer {
         let shadow = Shadow::default();
         let feed = fleet.config().candidate.and_then(|candidate| shadow.start(&fleet, candidate));
         let engine = Engine::new(fleet);
-        let inner = Inner { engine, out: Vec::new(), pending: Vec::new(), feed };
+        let inner = Inner { engine, out: Vec::new(), feed };
         Self { inner: Mutex::new(inner), clock, journal, shadow, telemetry }
     }
 
@@ -119,6 +124,15 @@ impl Sequencer {
     #[must_use]
     pub fn journal_handle(&self) -> Arc<Journal> {
         self.journal.clone()
+    }
+
+    /// Why nothing can be recorded, if so: the ledger failed, or a turn panicked.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        if self.inner.is_poisoned() {
+            self.journal.fail(PANICKED);
+        }
+        self.journal.failure()
     }
 
     /// The evaluation of the candidate.
@@ -144,7 +158,7 @@ impl Sequencer {
 
     /// Let time pass: end leases whose time has come. Called by a ticker when nobody asks.
     pub fn tick(&self) {
-        if self.journal.failure().is_none() {
+        if self.failure().is_none() {
             self.look(|_| ());
         }
     }
@@ -171,15 +185,22 @@ impl Sequencer {
         &self,
         work: impl FnOnce(&mut Engine, Stamp, &mut Vec<Event>) -> Result<(T, u64), Denied>,
     ) -> Result<(T, Ticket), Denied> {
-        if let Some(reason) = self.journal.failure() {
+        if let Some(reason) = self.failure() {
             return Err(Denied::NotReady(reason.to_owned()));
         }
         if self.journal.is_behind() {
             return Err(Denied::Behind);
         }
-        let (worked, ticket) = self.in_turn(|engine, stamp, out| match work(engine, stamp, out) {
-            Ok((value, seq)) => (Ok(value), Some(seq)),
-            Err(denied) => (Err(denied), None),
+        let (worked, ticket) = self.in_turn(|engine, stamp, out| {
+            // The journal fails before anybody else has the lock, so nothing is built upon half a change.
+            match catch_unwind(AssertUnwindSafe(|| work(engine, stamp, out))) {
+                Ok(Ok((value, seq))) => (Ok(value), Some(seq)),
+                Ok(Err(denied)) => (Err(denied), None),
+                Err(_) => {
+                    self.journal.fail(PANICKED);
+                    (Err(Denied::Panicked), None)
+                }
+            }
         });
         Ok((worked?, ticket))
     }
@@ -190,23 +211,21 @@ impl Sequencer {
         work: impl FnOnce(&mut Engine, Stamp, &mut Vec<Event>) -> (T, Option<u64>),
     ) -> (T, Ticket) {
         let mut guard = self.lock();
-        let Inner { engine, out, pending, feed } = &mut *guard;
+        let Inner { engine, out, feed } = &mut *guard;
         let at_ms = self.clock.now_ms().max(engine.fleet().at_ms());
         let (value, wait_for) = work(engine, Stamp { at_ms, wall_ms: wall_now_ms() }, out);
-        pending.extend(out.drain(..).map(Arc::new));
         if let Some(feed) = feed {
-            feed.send(pending, engine.fleet());
+            feed.send(out, engine.fleet());
         }
-        if pending.is_empty() && wait_for.is_none() {
+        if out.is_empty() && wait_for.is_none() {
             return (value, Ticket::Durable);
         }
-        (value, self.journal.submit(pending, wait_for))
+        (value, self.journal.submit(out, wait_for))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|poisoned| {
-            // The state may be half changed; the log is not.
-            self.journal.fail("a turn panicked; restart to recover from the log");
+            self.journal.fail(PANICKED);
             poisoned.into_inner()
         })
     }
