@@ -174,8 +174,11 @@ pub(crate) fn check_free(folder: &Path) -> Result<(), DatasetError> {
         let path = entry.map_err(DatasetError::io(folder))?.path();
         let is_ours = [MANIFEST, QUALITY, REJECTED].iter().any(|name| path == folder.join(name));
         if !is_ours && !tables.contains(&path) {
-            let message = format!("holds {}, which is no table of ours; name a new folder", path.display());
-            return Err(DatasetError::malformed(folder, message));
+            return Err(DatasetError::Usage(format!(
+                "can't write tables to {}: it holds {}, which is no table of ours; name a new folder",
+                folder.display(),
+                path.display()
+            )));
         }
     }
     Ok(())
