@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::Ball;
 
 /// Most candidates a strategy ranks.
-pub const CANDIDATES_MAX: usize = 8;
+pub const CANDIDATES_MAX: usize = 1;
 
 /// Which way a ball went to its strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -187,11 +187,18 @@ impl Engine {
         Ok(explain(&self.fleet, ball, draw))
     }
 
-    /// Register a box, or give a registered one another specification.
+    /// Register a box, or give a registered one another specification; returns whether anything
+    /// changed. A box may have grown by its own word since it registered, and the same specification
+    /// again leaves it where it is; but one that drains or is down comes back by it.
     ///
     /// # Errors
     /// [`EngineError::Invalid`] or [`EngineError::TooManyBoxes`].
-    pub fn register(&mut self, spec: BoxSpec, stamp: Stamp, out: &mut Vec<Event>) -> Result<(), EngineError> {
+    pub fn register(
+        &mut self,
+        spec: BoxSpec,
+        stamp: Stamp,
+        out: &mut Vec<Event>,
+    ) -> Result<bool, EngineError> {
         spec.check()?;
         self.expire(stamp, out);
         let known = self.fleet.get_box(&spec.box_id);
@@ -199,10 +206,11 @@ impl Engine {
         if known.is_none() && self.fleet.boxes().len() >= boxes_max {
             return Err(EngineError::TooManyBoxes { boxes_max });
         }
-        if known.is_none_or(|state| *state.spec != spec || state.stage() != spec.stage) {
+        let is_change = known.is_none_or(|state| *state.spec != spec || state.comes_back_by(&spec));
+        if is_change {
             self.append(stamp, EventKind::Registered { spec: Box::new(spec) }, out);
         }
-        Ok(())
+        Ok(is_change)
     }
 
     /// Let a box finish what it has and give it nothing new.
@@ -311,7 +319,7 @@ impl Engine {
     fn owned(&self, lease_id: u64, owner: u128) -> Result<&Lease, EngineError> {
         let lease = self.fleet.leases().get(lease_id);
         let lease = lease.ok_or(EngineError::UnknownLease(lease_id))?;
-        if lease.decision.ball.key() != owner {
+        if lease.key != owner {
             return Err(EngineError::NotOwner(lease_id));
         }
         Ok(lease)

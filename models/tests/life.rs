@@ -301,3 +301,24 @@ fn remembering_balls_for_less_long_takes_effect_at_once() {
     driver.pass(1);
     assert_eq!(driver.engine.fleet().leases().len(), 0);
 }
+
+#[test]
+fn a_drained_box_comes_back_by_registering_again_and_nothing_else_is_reset_by_it() {
+    let mut driver = Driver::new(config(StrategyName::LeastLoaded));
+    let mut new = spec("box", 10, 100);
+    new.stage = Stage::Warming;
+    driver.register(new.clone());
+    let mut grown = BoxReport::new("box", driver.at_ms + 1);
+    grown.stage = Some(Stage::Mature);
+    driver.pass(10);
+    driver.report(grown);
+    let stage = |driver: &Driver| driver.engine.fleet().get_box("box").unwrap().stage();
+    driver.register(new.clone());
+    assert_eq!(stage(&driver), Stage::Mature, "its own word stands");
+    let stamp = driver.stamp();
+    driver.engine.drain("box", stamp, &mut driver.events).unwrap();
+    assert_eq!(driver.place(ball("a", Class::Normal, 1)), None);
+    driver.register(new);
+    assert_eq!(stage(&driver), Stage::Warming, "its caches are cold again");
+    assert!(driver.place(ball("b", Class::Normal, 1)).is_some());
+}

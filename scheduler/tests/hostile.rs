@@ -150,7 +150,6 @@ fn a_bundle_of_pipes_and_devices_is_refused_at_once() {
 }
 
 #[test]
-#[ignore = "the fleet keeps the stage of a box that registers the same specification again"]
 fn registering_a_drained_box_again_ends_its_drain() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::Sqlite(folder.path().join("berth.db"));

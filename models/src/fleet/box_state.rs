@@ -188,6 +188,11 @@ impl BoxState {
         }
     }
 
+    /// Whether registering `spec` brings back a box that drains or is down.
+    pub(crate) fn comes_back_by(&self, spec: &BoxSpec) -> bool {
+        self.stage() >= Stage::Draining && spec.stage < Stage::Draining
+    }
+
     pub(super) fn set_stage(&mut self, stage: Stage, at_ms: u64) {
         if stage != self.rest.life.stage {
             if self.rest.life.stage >= Stage::Draining {

@@ -47,6 +47,9 @@ pub struct Lease {
     pub state: LeaseState,
     /// When it ended, in engine milliseconds; 0 while live.
     pub ended_at_ms: u64,
+    /// [`crate::domain::Ball::key`] of its ball, so that ending it need not read the ball again.
+    #[serde(skip)]
+    pub key: u128,
 }
 
 /// All leases that are live or remembered, by id, by ball and by time.
@@ -66,8 +69,9 @@ impl LeaseTable {
     pub fn reindex(&mut self) {
         self.by_key = KeyIndex::default();
         self.by_expiry.clear();
-        for lease in self.leases.values() {
-            self.by_key.insert(lease.decision.ball.key(), lease.lease_id);
+        for lease in self.leases.values_mut() {
+            lease.key = lease.decision.ball.key();
+            self.by_key.insert(lease.key, lease.lease_id);
             if lease.state == LeaseState::Live {
                 self.by_expiry.insert((lease.expires_at_ms, lease.lease_id));
             }
@@ -117,7 +121,7 @@ impl LeaseTable {
 
     /// Add a live lease.
     pub fn insert(&mut self, lease: Lease) {
-        self.by_key.insert(lease.decision.ball.key(), lease.lease_id);
+        self.by_key.insert(lease.key, lease.lease_id);
         self.by_expiry.insert((lease.expires_at_ms, lease.lease_id));
         self.leases.insert(lease.lease_id, lease);
     }
@@ -151,7 +155,7 @@ impl LeaseTable {
         }
         let lease = self.leases.remove(&lease_id)?;
         self.by_expiry.remove(&(lease.expires_at_ms, lease_id));
-        self.by_key.remove(lease.decision.ball.key());
+        self.by_key.remove(lease.key);
         Some(lease)
     }
 
@@ -163,7 +167,7 @@ impl LeaseTable {
             }
             self.ended.pop_front();
             if let Some(lease) = self.leases.remove(&lease_id) {
-                let key = lease.decision.ball.key();
+                let key = lease.key;
                 // A later ball may carry the same id once this one has ended.
                 if self.by_key.get(key) == Some(&lease_id) {
                     self.by_key.remove(key);

@@ -208,7 +208,11 @@ impl Fleet {
         let at_ms = self.at_ms;
         match self.search(&spec.box_id) {
             Ok(position) => {
-                self.boxes[position].set_spec(Arc::new(spec.clone()), at_ms, &self.config);
+                let state = &mut self.boxes[position];
+                if state.comes_back_by(spec) {
+                    state.set_stage(spec.stage, at_ms);
+                }
+                state.set_spec(Arc::new(spec.clone()), at_ms, &self.config);
                 self.refresh_box(position);
             }
             Err(position) => {
@@ -264,6 +268,7 @@ impl Fleet {
             service_ms,
             state: LeaseState::Live,
             ended_at_ms: 0,
+            key: ball.key(),
         });
     }
 

@@ -25,20 +25,12 @@ impl Sequencer {
     /// See [`Denied`].
     pub fn register(&self, spec: BoxSpec) -> Result<(Registered, Ticket), Denied> {
         self.turn(|engine, stamp, out| {
-            let registered = match engine.fleet().get_box(&spec.box_id) {
-                // A box may have grown by its own word since; only a drain is ended by registering again.
-                Some(state)
-                    if *state.spec == spec
-                        && (state.stage() == spec.stage || state.stage() != Stage::Draining) =>
-                {
-                    Registered::Unchanged
-                }
-                Some(_) => Registered::Updated,
-                None => Registered::Created,
+            let was_known = engine.fleet().get_box(&spec.box_id).is_some();
+            let registered = match engine.register(spec, stamp, out)? {
+                _ if !was_known => Registered::Created,
+                true => Registered::Updated,
+                false => Registered::Unchanged,
             };
-            if registered != Registered::Unchanged {
-                engine.register(spec, stamp, out)?;
-            }
             Ok((registered, engine.fleet().seq()))
         })
     }
