@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::Ball;
 
-/// Most candidates a strategy ranks.
-pub const CANDIDATES_MAX: usize = 1;
+/// Most candidates a strategy ranks: the chosen box and two others. Each one more costs a decision at
+/// 100 boxes about 5 % of its time; an explanation lists every box.
+pub const CANDIDATES_MAX: usize = 3;
 
 /// Which way a ball went to its strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
