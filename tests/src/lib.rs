@@ -84,7 +84,9 @@ fn request(
     };
     match event.kind.clone() {
         EventKind::Configured { config } => engine.configure(*config, stamp, out).expect("configured"),
-        EventKind::Registered { spec } => engine.register(*spec, stamp, out).expect("registered"),
+        EventKind::Registered { spec } => {
+            assert!(engine.register(*spec, stamp, out).expect("registered"));
+        }
         EventKind::Drained { box_id } => engine.drain(&box_id, stamp, out).expect("drained"),
         EventKind::Reported { report } => {
             assert!(engine.report(*report, stamp, out).expect("reported").is_news);
