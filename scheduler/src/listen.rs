@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,8 +14,9 @@ use hyper::service::Service;
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most connections at once; further ones wait in the system's queue.
 pub const CONNECTIONS_MAX: usize = 10_000;
@@ -27,14 +29,26 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serve `router` on `listener` until `stop` resolves, then let the requests under way finish.
-pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
-    let http = http1::Builder::new();
+///
+/// Every core has a thread with an event loop of its own, and a connection stays on its thread: an
+/// answer takes microseconds, so moving requests between threads costs more than it evens out.
+///
+/// # Errors
+/// The system gives no thread.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    stop: impl Future<Output = ()>,
+) -> std::io::Result<()> {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = (0..count).map(|_| Worker::start(router.clone())).collect::<Result<Vec<_>, _>>()?;
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let graceful = GracefulShutdown::new();
+    let mut turn = (0..count).cycle();
     let mut stop = std::pin::pin!(stop);
     loop {
         let accepted = async {
-            let permit = permits.clone().acquire_owned().await;
+            // Nobody closes it.
+            let permit = permits.clone().acquire_owned().await.ok();
             (permit, listener.accept().await)
         };
         let (permit, accepted) = tokio::select! {
@@ -42,16 +56,67 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
             () = &mut stop => break,
             accepted = accepted => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        // A stream leaves this event loop to be taken up by another.
+        match accepted.and_then(|(stream, _)| stream.into_std()) {
+            Ok(stream) => workers[turn.next().unwrap_or(0)].take((stream, permit)),
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
             }
-        };
+        }
+    }
+    drop(listener);
+    let stopped = tokio::task::spawn_blocking(|| Worker::stop(workers)).await;
+    stopped.map_err(std::io::Error::other)
+}
+
+/// A connection and its share of [`CONNECTIONS_MAX`].
+type Accepted = (std::net::TcpStream, Option<OwnedSemaphorePermit>);
+
+/// A thread with an event loop.
+struct Worker {
+    connections: UnboundedSender<Accepted>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    fn start(router: Router) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (connections, accepted) = unbounded_channel();
+        let thread = std::thread::Builder::new().name("http".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(work(router, accepted)))?;
+        Ok(Self { connections, thread })
+    }
+
+    fn take(&self, accepted: Accepted) {
+        if self.connections.send(accepted).is_err() {
+            tracing::error!("a thread that serves connections has ended");
+        }
+    }
+
+    /// Let the requests of all workers finish, and end them.
+    fn stop(workers: Vec<Self>) {
+        let (ends, threads): (Vec<_>, Vec<_>) =
+            workers.into_iter().map(|worker| (worker.connections, worker.thread)).unzip();
+        // All of them hear of it before any is waited for.
+        drop(ends);
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread that serves connections panicked");
+            }
+        }
+    }
+}
+
+/// Serve connections as they come, until no more will.
+async fn work(router: Router, mut accepted: UnboundedReceiver<Accepted>) {
+    let http = http1::Builder::new();
+    let graceful = GracefulShutdown::new();
+    while let Some((stream, permit)) = accepted.recv().await {
         // Answers are small and written whole; waiting to merge them only adds delay.
-        let _ = stream.set_nodelay(true);
+        let stream = stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream));
+        // It was closed meanwhile.
+        let Ok(stream) = stream else { continue };
         let begun = Arc::new(AtomicU64::new(0));
         let service = Counting { inner: TowerToHyperService::new(router.clone()), begun: begun.clone() };
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
@@ -64,7 +129,6 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
             drop(permit);
         });
     }
-    drop(listener);
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still under way {DRAIN_TIMEOUT:?} after the stop");
     }

@@ -35,7 +35,7 @@ pub struct Server {
     journal: Arc<Journal>,
     snapshots: Option<SnapshotThread>,
     stop: oneshot::Sender<()>,
-    serving: JoinHandle<()>,
+    serving: JoinHandle<std::io::Result<()>>,
     ticking: JoinHandle<()>,
 }
 
@@ -131,7 +131,7 @@ impl Server {
     /// The ledger had failed; what was acknowledged is in the log.
     pub async fn stop(self) -> Result<(), CommitError> {
         let _ = self.stop.send(());
-        if let Err(error) = self.serving.await {
+        if let Err(error) = self.serving.await.map_err(std::io::Error::other).flatten() {
             tracing::error!(%error, "serving ended badly");
         }
         self.ticking.abort();

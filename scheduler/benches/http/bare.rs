@@ -54,9 +54,6 @@ pub fn serve() {
         let router = Router::new()
             .route("/v1/allocate", post(allocate))
             .route("/v1/leases/{lease_id}/complete", post(complete));
-        if std::env::var_os("BARE_LISTEN").is_some() {
-            return berth_scheduler::listen::serve(listener, router, std::future::pending()).await;
-        }
         axum::serve(listener, router).await.expect("serves");
     });
 }

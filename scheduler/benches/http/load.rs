@@ -3,7 +3,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Connections of the open loop.
@@ -61,53 +60,63 @@ fn is_whole(answer: &[u8]) -> bool {
 
 /// Send all requests over `connections`, each as soon as the answer before it is there; returns the
 /// seconds that took and the lease ids in the order of the requests.
-pub fn closed(address: SocketAddr, connections: usize, requests: Vec<Request>) -> (f64, Vec<u64>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let requests = Arc::new(requests);
-    runtime.block_on(async {
-        let mut streams = Vec::new();
-        for _ in 0..connections {
-            let stream = tokio::net::TcpStream::connect(address).await.expect("connects");
-            stream.set_nodelay(true).expect("a socket option");
-            streams.push(stream);
-        }
-        let started = Instant::now();
-        let tasks: Vec<_> = streams
-            .into_iter()
-            .enumerate()
-            .map(|(first, stream)| tokio::spawn(each(stream, requests.clone(), first, connections)))
-            .collect();
-        let mut leases = vec![0; requests.len()];
-        for (first, task) in tasks.into_iter().enumerate() {
-            for (turn, lease) in task.await.expect("finishes").into_iter().enumerate() {
-                leases[first + turn * connections] = lease;
+///
+/// One thread that never sleeps: a server that had to wake its client would be charged for that, and
+/// the slower of two servers would be charged more often.
+pub fn closed(address: SocketAddr, connections: usize, requests: &[Request]) -> (f64, Vec<u64>) {
+    let mut connections: Vec<Connection> = (0..connections).map(|_| Connection::open(address)).collect();
+    let mut leases = vec![0; requests.len()];
+    let (mut next, mut answered) = (0, 0);
+    let started = Instant::now();
+    while answered < requests.len() {
+        for connection in &mut connections {
+            if let Some(index) = connection.busy
+                && let Some(lease) = connection.poll()
+            {
+                leases[index] = lease;
+                answered += 1;
+            }
+            if connection.busy.is_none() && next < requests.len() {
+                connection.stream.write_all(&requests[next]).expect("writes");
+                connection.busy = Some(next);
+                next += 1;
             }
         }
-        (started.elapsed().as_secs_f64(), leases)
-    })
+    }
+    (started.elapsed().as_secs_f64(), leases)
 }
 
-/// Send every `step`-th request from `first` on.
-async fn each(
-    mut stream: tokio::net::TcpStream,
-    requests: Arc<Vec<Request>>,
-    first: usize,
-    step: usize,
-) -> Vec<u64> {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut leases = Vec::new();
-    let mut answer = [0; ANSWER_BYTES];
-    for request in requests.iter().skip(first).step_by(step) {
-        stream.write_all(request).await.expect("writes");
-        let mut length = 0;
-        while length == 0 || !is_whole(&answer[..length]) {
-            let read = stream.read(&mut answer[length..]).await.expect("reads");
-            assert!(read > 0, "the server hung up");
-            length += read;
-        }
-        leases.push(lease_id(&answer[..length]));
+/// A kept connection that is looked at without waiting.
+struct Connection {
+    stream: TcpStream,
+    /// Index of the request under way.
+    busy: Option<usize>,
+    answer: [u8; ANSWER_BYTES],
+    length: usize,
+}
+
+impl Connection {
+    fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("connects");
+        stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).expect("socket options");
+        Self { stream, busy: None, answer: [0; ANSWER_BYTES], length: 0 }
     }
-    leases
+
+    /// The lease id of the answer, once it is whole.
+    fn poll(&mut self) -> Option<u64> {
+        match self.stream.read(&mut self.answer[self.length..]) {
+            Ok(0) => panic!("the server hung up"),
+            Ok(length) => self.length += length,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            Err(error) => panic!("{error}"),
+        }
+        if !is_whole(&self.answer[..self.length]) {
+            return None;
+        }
+        let lease = lease_id(&self.answer[..self.length]);
+        (self.busy, self.length) = (None, 0);
+        Some(lease)
+    }
 }
 
 /// What an open loop saw, in milliseconds.
@@ -121,64 +130,55 @@ pub struct Open {
     pub late_ms_p99: f64,
 }
 
-struct Connection {
-    stream: TcpStream,
-    /// Index and scheduled moment of the request under way.
-    busy: Option<(usize, Duration)>,
-    answer: Vec<u8>,
-}
-
-/// Send requests at their scheduled moments, whatever the server does; one thread that never sleeps.
+/// Send requests at their scheduled moments, whatever the server does. Every connection has a thread
+/// that sleeps until its next request is due, so the load takes no more of the machine than it must;
+/// a request whose connection is still busy waits, and its time counts from when it was due.
 pub fn open(address: SocketAddr, requests: &[Request], at: &[Duration]) -> (Open, Vec<u64>) {
-    let mut connections: Vec<Connection> = (0..OPEN_CONNECTIONS)
-        .map(|_| {
-            let stream = TcpStream::connect(address).expect("connects");
-            stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).expect("socket options");
-            Connection { stream, busy: None, answer: Vec::with_capacity(ANSWER_BYTES) }
-        })
-        .collect();
+    let started = Instant::now();
+    let seen = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..OPEN_CONNECTIONS)
+            .map(|first| scope.spawn(move || each_when_due(address, requests, at, first, started)))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("finishes")).collect::<Vec<_>>()
+    });
     let (mut leases, mut taken, mut late) = (vec![0; requests.len()], Vec::new(), Vec::new());
-    let (mut next, started) = (0, Instant::now());
-    while taken.len() < requests.len() {
-        for connection in &mut connections {
-            if let Some((index, due)) = connection.busy {
-                if let Some(lease) = connection.poll() {
-                    leases[index] = lease;
-                    taken.push((started.elapsed() - due).as_secs_f64() * 1e3);
-                }
-            } else if next < requests.len() && started.elapsed() >= at[next] {
-                late.push((started.elapsed() - at[next]).as_secs_f64() * 1e3);
-                connection.stream.write_all(&requests[next]).expect("writes");
-                connection.busy = Some((next, at[next]));
-                next += 1;
-            }
+    for (first, connection) in seen.into_iter().enumerate() {
+        for (turn, (lease, taken_ms, late_ms)) in connection.into_iter().enumerate() {
+            leases[first + turn * OPEN_CONNECTIONS] = lease;
+            taken.push(taken_ms);
+            late.push(late_ms);
         }
     }
-    let open = Open {
-        p50_ms: quantile(&mut taken, 0.5),
-        p99_ms: quantile(&mut taken, 0.99),
-        late_ms_p99: quantile(&mut late, 0.99),
-    };
-    (open, leases)
+    let (p50_ms, p99_ms) = (quantile(&mut taken, 0.5), quantile(&mut taken, 0.99));
+    (Open { p50_ms, p99_ms, late_ms_p99: quantile(&mut late, 0.99) }, leases)
 }
 
-impl Connection {
-    fn poll(&mut self) -> Option<u64> {
-        let mut bytes = [0; ANSWER_BYTES];
-        match self.stream.read(&mut bytes) {
-            Ok(0) => panic!("the server hung up"),
-            Ok(length) => self.answer.extend_from_slice(&bytes[..length]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
-            Err(error) => panic!("{error}"),
+/// One connection of the open loop: lease id, milliseconds from due to answered and from due to sent.
+fn each_when_due(
+    address: SocketAddr,
+    requests: &[Request],
+    at: &[Duration],
+    first: usize,
+    started: Instant,
+) -> Vec<(u64, f64, f64)> {
+    let mut stream = TcpStream::connect(address).expect("connects");
+    stream.set_nodelay(true).expect("a socket option");
+    let mut answer = [0; ANSWER_BYTES];
+    let since_ms = |due: Duration| started.elapsed().saturating_sub(due).as_secs_f64() * 1e3;
+    let mut seen = Vec::new();
+    for (request, due) in requests.iter().zip(at).skip(first).step_by(OPEN_CONNECTIONS) {
+        std::thread::sleep(due.saturating_sub(started.elapsed()));
+        let late_ms = since_ms(*due);
+        stream.write_all(request).expect("writes");
+        let mut length = 0;
+        while length == 0 || !is_whole(&answer[..length]) {
+            let read = stream.read(&mut answer[length..]).expect("reads");
+            assert!(read > 0, "the server hung up");
+            length += read;
         }
-        if !is_whole(&self.answer) {
-            return None;
-        }
-        let lease = lease_id(&self.answer);
-        self.answer.clear();
-        self.busy = None;
-        Some(lease)
+        seen.push((lease_id(&answer[..length]), since_ms(*due), late_ms));
     }
+    seen
 }
 
 /// The value below which `share` of the values lie; sorts them.

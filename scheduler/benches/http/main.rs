@@ -3,18 +3,19 @@
 //! `cargo bench -p berth-scheduler --bench http [-- --json] [--rounds N]`.
 //!
 //! Bare handler, `--store memory` and `--store sqlite` at both durabilities are processes of their own
-//! and take turns, round by round; every ball is placed once and completed once, the two timed apart.
-//! 100 boxes, `least_loaded`, finished balls forgotten after a second (`idempotency_keep_ms` 1000, so
-//! that a run of minutes does not measure the memory of ten minutes of retries). CPU is the server
-//! process's own, from /proc. Open loop: Poisson arrivals at half of the memory store's capacity for
-//! bare and memory, at half of its own for sqlite; times count from the scheduled moment.
+//! and take turns, round by round. Every ball is placed once and completed once, 2,000 at a time, the
+//! two timed apart. 100 boxes, `least_loaded`; finished balls are forgotten after a tenth of a second
+//! (`idempotency_keep_ms` 100, so that a run does not measure the memory of ten minutes of retries).
+//! With `taskset` every server runs on core 0 and the load on core 1, so a closed loop says what one
+//! core serves; CPU is the server process's own, from /proc. Open loop: Poisson arrivals at half of the
+//! memory store's capacity for bare and memory, at half of its own for sqlite; times count from the
+//! moment a request was due, and how late the load itself was is shown beside.
 
 mod bare;
 mod load;
 mod process;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::Duration;
 
 use berth_models::chance::{draw_of, unit};
@@ -25,6 +26,8 @@ use process::Process;
 const CLOSED: [(usize, usize); 2] = [(1, 4_000), (32, 24_000)];
 /// Requests of one round of a closed loop that syncs to disk.
 const CLOSED_DISK: [usize; 2] = [400, 8_000];
+/// Balls that are live at a time in the closed loops: 20 a box.
+const LIVE: usize = 2_000;
 /// Seconds of one round of the open loop.
 const OPEN_S: f64 = 2.0;
 const BOXES: usize = 100;
@@ -35,6 +38,17 @@ const REPORT_EVERY_MS: usize = 5_000;
 const BAR_SHARE: f64 = 0.8;
 const BAR_P99_MS: f64 = 0.3;
 const BAR_MIB: f64 = 100.0;
+
+/// What a part of a round took.
+#[derive(Default)]
+struct Spent {
+    wall_s: f64,
+    cpu_s: f64,
+}
+
+fn completions(ball_ids: &[String], leases: &[u64]) -> Vec<load::Request> {
+    ball_ids.iter().zip(leases).map(|(ball_id, lease)| load::complete(ball_id, *lease)).collect()
+}
 
 /// One kind of server.
 struct Contender {
@@ -65,25 +79,28 @@ impl Contender {
         (first..self.next).map(|number| format!("{}-{number:07}", self.name)).collect()
     }
 
+    /// Place and complete `count` balls over `connections`, [`LIVE`] at a time.
     fn closed_round(&mut self, connections: usize, count: usize) {
         let ball_ids = self.ball_ids(count);
-        let requests = ball_ids.iter().map(|ball_id| load::allocate(ball_id)).collect();
-        let before = self.process.cpu_s();
-        let (seconds, leases) = closed(self.process.address, connections, requests);
-        let cpu_s = self.process.cpu_s() - before;
-        self.note(format!("allocate_per_s_c{connections}"), count as f64 / seconds);
-        self.note(format!("allocate_cpu_us_c{connections}"), cpu_s * 1e6 / count as f64);
-        self.complete(connections, &ball_ids, &leases);
+        let (mut placing, mut completing) = (Spent::default(), Spent::default());
+        for ball_ids in ball_ids.chunks(LIVE) {
+            let requests: Vec<_> = ball_ids.iter().map(|ball_id| load::allocate(ball_id)).collect();
+            let leases = self.send(connections, &requests, &mut placing);
+            let requests = completions(ball_ids, &leases);
+            self.send(connections, &requests, &mut completing);
+        }
+        for (what, spent) in [("allocate", placing), ("complete", completing)] {
+            self.note(format!("{what}_per_s_c{connections}"), count as f64 / spent.wall_s);
+            self.note(format!("{what}_cpu_us_c{connections}"), spent.cpu_s * 1e6 / count as f64);
+        }
     }
 
-    fn complete(&mut self, connections: usize, ball_ids: &[String], leases: &[u64]) {
-        let requests =
-            ball_ids.iter().zip(leases).map(|(ball_id, lease)| load::complete(ball_id, *lease)).collect();
+    fn send(&self, connections: usize, requests: &[load::Request], spent: &mut Spent) -> Vec<u64> {
         let before = self.process.cpu_s();
-        let (seconds, _) = closed(self.process.address, connections, requests);
-        let cpu_s = self.process.cpu_s() - before;
-        self.note(format!("complete_per_s_c{connections}"), ball_ids.len() as f64 / seconds);
-        self.note(format!("complete_cpu_us_c{connections}"), cpu_s * 1e6 / ball_ids.len() as f64);
+        let (wall_s, leases) = closed(self.process.address, connections, requests);
+        spent.wall_s += wall_s;
+        spent.cpu_s += self.process.cpu_s() - before;
+        leases
     }
 
     fn open_round(&mut self, rate: f64, round: u64) {
@@ -104,18 +121,19 @@ impl Contender {
         self.note("open_p50_ms".to_owned(), p50_ms);
         self.note("open_p99_ms".to_owned(), p99_ms);
         self.note("open_late_ms_p99".to_owned(), late_ms_p99);
-        self.complete(32, &ball_ids, &leases);
+        self.send(CLOSED[1].0, &completions(&ball_ids, &leases), &mut Spent::default());
     }
 }
 
 fn scheduler(folder: &std::path::Path, store: &str, durability: &str) -> Process {
     let config = folder.join("config.json");
     let fields = serde_json::json!({
-        "idempotency_keep_ms": 1_000, "lease_ms_default": 3_600_000,
+        "idempotency_keep_ms": 100, "lease_ms_default": 3_600_000,
         "report_stale_ms": 86_400_000, "report_expired_ms": 86_400_000,
     });
     std::fs::write(&config, fields.to_string()).expect("written");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_berth-scheduler"));
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_berth-scheduler"));
+    let mut command = process::on_core(0, binary);
     command
         .args(["serve", "--listen", "127.0.0.1:0", "--primary", "least_loaded", "--seed", "7"])
         .args(["--store", store, "--durability", durability, "--config"])
@@ -152,6 +170,9 @@ fn main() {
     if let Some(address) = against {
         return against_running(address.parse().expect("--against HOST:PORT"));
     }
+    if let Some(code) = process::pinned(&arguments) {
+        std::process::exit(code);
+    }
     let is_json = arguments.iter().any(|argument| argument == "--json");
     let rounds = arguments.iter().skip_while(|argument| *argument != "--rounds").nth(1);
     let rounds: u64 = rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(5);
@@ -181,11 +202,11 @@ fn against_running(address: std::net::SocketAddr) {
     for round in 0..20 {
         let ball_ids: Vec<String> =
             (0..CLOSED[1].1).map(|number| format!("{marker}-{round}-{number:06}")).collect();
-        let requests = ball_ids.iter().map(|ball_id| load::allocate(ball_id)).collect();
-        let (placed_s, leases) = closed(address, CLOSED[1].0, requests);
-        let requests =
+        let requests: Vec<_> = ball_ids.iter().map(|ball_id| load::allocate(ball_id)).collect();
+        let (placed_s, leases) = closed(address, CLOSED[1].0, &requests);
+        let requests: Vec<_> =
             ball_ids.iter().zip(leases).map(|(ball_id, lease)| load::complete(ball_id, lease)).collect();
-        let (completed_s, _) = closed(address, CLOSED[1].0, requests);
+        let (completed_s, _) = closed(address, CLOSED[1].0, &requests);
         let per_s = |seconds: f64| ball_ids.len() as f64 / seconds;
         println!("{:.0} placed/s, {:.0} completed/s", per_s(placed_s), per_s(completed_s));
     }
@@ -193,7 +214,7 @@ fn against_running(address: std::net::SocketAddr) {
 
 fn start(folder: &std::path::Path) -> Vec<Contender> {
     let this = std::env::current_exe().expect("this program");
-    let bare = Process::start(Command::new(this).arg("--bare"));
+    let bare = Process::start(process::on_core(0, &this).arg("--bare"));
     let sqlite = |name: &str| format!("sqlite:{}", folder.join(name).display());
     let contenders = vec![
         Contender::new("bare", false, bare),

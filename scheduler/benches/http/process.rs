@@ -2,7 +2,43 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+/// Set in the process that runs on a core of its own.
+const PINNED: &str = "BERTH_BENCH_PINNED";
+
+/// Whether programs can be held to a core.
+fn can_pin() -> bool {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores >= 2 && Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok()
+}
+
+/// `program`, held to `core` where that can be done.
+pub fn on_core(core: usize, program: &Path) -> Command {
+    if std::env::var_os(PINNED).is_none() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("taskset");
+    command.args(["-c", &core.to_string()]).arg(program);
+    command
+}
+
+/// Run this program again on core 1, and return its exit code; `None` when this is that run, or
+/// when programs can't be held to cores.
+pub fn pinned(arguments: &[String]) -> Option<i32> {
+    if std::env::var_os(PINNED).is_some() {
+        return None;
+    }
+    if !can_pin() {
+        eprintln!("no taskset or one core: servers and load share what there is");
+        return None;
+    }
+    let this = std::env::current_exe().expect("this program");
+    let mut command = Command::new("taskset");
+    let status = command.args(["-c", "1"]).arg(this).args(&arguments[1..]).env(PINNED, "1").status();
+    Some(status.expect("starts").code().unwrap_or(1))
+}
 
 /// A running server.
 pub struct Process {

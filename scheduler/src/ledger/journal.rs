@@ -168,7 +168,7 @@ impl Journal {
                 let mut ledger = lock(ledger);
                 self.stats.events.fetch_add(events.len() as u64, Ordering::Relaxed);
                 for event in events.drain(..) {
-                    ledger.push(event);
+                    ledger.keep(event, false);
                 }
                 Ticket::Durable
             }

@@ -52,12 +52,18 @@ impl MemoryLedger {
             }
             Change::None => {}
         }
+        self.keep(event, is_refused);
+        is_refused
+    }
+
+    /// Keep one event without looking for another live placement of its ball: within one process the
+    /// fleet has looked already, under the same lock.
+    pub fn keep(&mut self, event: Event, is_refused: bool) {
         if self.events.len() == EVENTS_KEPT {
             self.events.pop_front();
             self.dropped += 1;
         }
         self.events.push_back((event, is_refused));
-        is_refused
     }
 
     /// The events kept, so that a look-up need not hold the ledger while it scans.
