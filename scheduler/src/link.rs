@@ -15,6 +15,8 @@ pub const KEY_BYTES_MIN: usize = 16;
 /// First line of the canonical text; another form gets another name.
 const FORM: &str = "berth-link.v1";
 const HEX: &[u8; 16] = b"0123456789abcdef";
+/// Bytes turned to hex at a time: a whole signature.
+const HEX_BYTES: usize = 32;
 
 /// Why a link is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -170,14 +172,18 @@ pub fn verify(
 }
 
 fn push_number(text: &mut String, number: u64) {
-    use std::fmt::Write;
-    let _ = write!(text, "{number}");
+    text.push_str(itoa::Buffer::new().format(number));
 }
 
 fn push_hex(text: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        text.push(char::from(HEX[usize::from(byte >> 4)]));
-        text.push(char::from(HEX[usize::from(byte & 15)]));
+    for bytes in bytes.chunks(HEX_BYTES) {
+        let mut digits = [0; 2 * HEX_BYTES];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
+        }
+        // Digits are ASCII, so this is never lossy; it is one copy instead of a check for each.
+        text.push_str(&String::from_utf8_lossy(&digits[..2 * bytes.len()]));
     }
 }
 
@@ -190,8 +196,12 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 fn push_encoded(text: &mut String, value: &str) {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    if value.bytes().all(is_plain) {
+        return text.push_str(value);
+    }
     for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+        if is_plain(byte) {
             text.push(char::from(byte));
         } else {
             text.push('%');

@@ -130,55 +130,39 @@ pub struct Open {
     pub late_ms_p99: f64,
 }
 
-/// Send requests at their scheduled moments, whatever the server does. Every connection has a thread
-/// that sleeps until its next request is due, so the load takes no more of the machine than it must;
-/// a request whose connection is still busy waits, and its time counts from when it was due.
+/// Send requests at their scheduled moments, whatever the server does. One thread that never sleeps, so
+/// that requests leave on time; one that finds all connections busy waits, and its time counts from when
+/// it was due.
 pub fn open(address: SocketAddr, requests: &[Request], at: &[Duration]) -> (Open, Vec<u64>) {
-    let started = Instant::now();
-    let seen = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..OPEN_CONNECTIONS)
-            .map(|first| scope.spawn(move || each_when_due(address, requests, at, first, started)))
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("finishes")).collect::<Vec<_>>()
-    });
+    let mut connections: Vec<_> = (0..OPEN_CONNECTIONS).map(|_| Connection::open(address)).collect();
+    let mut free: Vec<usize> = (0..connections.len()).collect();
+    let mut busy = Vec::with_capacity(connections.len());
     let (mut leases, mut taken, mut late) = (vec![0; requests.len()], Vec::new(), Vec::new());
-    for (first, connection) in seen.into_iter().enumerate() {
-        for (turn, (lease, taken_ms, late_ms)) in connection.into_iter().enumerate() {
-            leases[first + turn * OPEN_CONNECTIONS] = lease;
-            taken.push(taken_ms);
-            late.push(late_ms);
+    let started = Instant::now();
+    let since_ms = |due: Duration| started.elapsed().saturating_sub(due).as_secs_f64() * 1e3;
+    let mut next = 0;
+    while taken.len() < requests.len() {
+        while next < requests.len()
+            && at[next] <= started.elapsed()
+            && let Some(connection) = free.pop()
+        {
+            late.push(since_ms(at[next]));
+            connections[connection].stream.write_all(&requests[next]).expect("writes");
+            connections[connection].busy = Some(next);
+            busy.push(connection);
+            next += 1;
         }
+        busy.retain(|connection| {
+            let index = connections[*connection].busy.expect("a request under way");
+            let Some(lease) = connections[*connection].poll() else { return true };
+            leases[index] = lease;
+            taken.push(since_ms(at[index]));
+            free.push(*connection);
+            false
+        });
     }
     let (p50_ms, p99_ms) = (quantile(&mut taken, 0.5), quantile(&mut taken, 0.99));
     (Open { p50_ms, p99_ms, late_ms_p99: quantile(&mut late, 0.99) }, leases)
-}
-
-/// One connection of the open loop: lease id, milliseconds from due to answered and from due to sent.
-fn each_when_due(
-    address: SocketAddr,
-    requests: &[Request],
-    at: &[Duration],
-    first: usize,
-    started: Instant,
-) -> Vec<(u64, f64, f64)> {
-    let mut stream = TcpStream::connect(address).expect("connects");
-    stream.set_nodelay(true).expect("a socket option");
-    let mut answer = [0; ANSWER_BYTES];
-    let since_ms = |due: Duration| started.elapsed().saturating_sub(due).as_secs_f64() * 1e3;
-    let mut seen = Vec::new();
-    for (request, due) in requests.iter().zip(at).skip(first).step_by(OPEN_CONNECTIONS) {
-        std::thread::sleep(due.saturating_sub(started.elapsed()));
-        let late_ms = since_ms(*due);
-        stream.write_all(request).expect("writes");
-        let mut length = 0;
-        while length == 0 || !is_whole(&answer[..length]) {
-            let read = stream.read(&mut answer[length..]).expect("reads");
-            assert!(read > 0, "the server hung up");
-            length += read;
-        }
-        seen.push((lease_id(&answer[..length]), since_ms(*due), late_ms));
-    }
-    seen
 }
 
 /// The value below which `share` of the values lie; sorts them.

@@ -113,7 +113,6 @@ pub async fn allocate(
     State(app): State<Arc<App>>,
     JsonBody(ball): JsonBody<Ball>,
 ) -> Result<Response, Problem> {
-    ball.check()?;
     let ball = Arc::new(ball);
     let placed = within(COMMIT_TIMEOUT, app.sequencer.allocate(&ball)).await.ok_or_else(too_late)??;
     Ok(json(StatusCode::OK, &Allocation::new(&app, &placed)))

@@ -4,20 +4,21 @@ use std::future::Future;
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use berth_models::domain::Invalid;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::problem::{Problem, kinds};
 
-/// Largest accepted body, in bytes; [`axum::extract::DefaultBodyLimit`] holds it.
+/// Largest accepted body, in bytes.
 pub const BODY_BYTES_MAX: usize = 4 << 20;
 /// Room for an answer of the usual size.
 const ANSWER_BYTES: usize = 1_024;
@@ -40,8 +41,8 @@ pub struct JsonBody<T>(pub T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let bytes = body(request, state).await?;
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let bytes = body(request.into_body()).await?;
         match bytes.trim_ascii_start().first() {
             // Without this a list would be read as the object's fields in order.
             Some(first) if *first != b'{' => Err(no_object(&char::from(*first).to_string())),
@@ -56,8 +57,8 @@ pub struct JsonList(pub Vec<Value>);
 impl<S: Send + Sync> FromRequest<S> for JsonList {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let bytes = body(request, state).await?;
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let bytes = body(request.into_body()).await?;
         serde_json::from_slice(&bytes).map(Self).map_err(|error| Problem::malformed(&error))
     }
 }
@@ -77,14 +78,16 @@ fn no_object(given: &str) -> Problem {
     Problem::new(kinds::MALFORMED, detail)
 }
 
-async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
-    match within(BODY_TIMEOUT, Bytes::from_request(request, state)).await {
-        Some(Ok(bytes)) => Ok(bytes),
-        Some(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+/// The whole body. The limit is held here and not by a layer over every route, which would cost each
+/// request a boxed service more.
+async fn body(body: Body) -> Result<Bytes, Problem> {
+    match within(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+        Some(Ok(collected)) => Ok(collected.to_bytes()),
+        Some(Err(error)) if error.is::<LengthLimitError>() => {
             let detail = format!("the body is larger than {BODY_BYTES_MAX} bytes; send less at once");
             Err(Problem::new(kinds::TOO_LARGE, detail))
         }
-        Some(Err(rejection)) => Err(Problem::new(kinds::MALFORMED, rejection)),
+        Some(Err(error)) => Err(Problem::new(kinds::MALFORMED, format!("the body broke off: {error}"))),
         None => Err(Problem::new(kinds::SLOW, format!("the body did not arrive within {BODY_TIMEOUT:?}"))),
     }
 }

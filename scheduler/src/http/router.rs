@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Method, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 
-use super::extract::BODY_BYTES_MAX;
 use super::problem::{Problem, kinds};
 use super::{App, admin, allocate, boxes, leases, metrics, openapi, placements};
 
@@ -45,7 +44,7 @@ pub fn router(app: Arc<App>, token: Option<Arc<str>>) -> Router {
         None => router,
     };
     let alive = get(admin::healthz).with_state(app);
-    router.route("/healthz", alive).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+    router.route("/healthz", alive)
 }
 
 async fn nothing_here(uri: Uri) -> Problem {
