@@ -14,6 +14,7 @@ pub mod ensemble;
 mod features;
 mod guard;
 mod history;
+pub mod linear;
 mod model;
 mod naive;
 pub(crate) mod packed;
@@ -22,7 +23,7 @@ mod week;
 
 pub use features::{FEATURE_COUNT, FeatureRow, feature_names, schema_hash};
 pub use history::{History, MINUTE_MS, Sample};
-pub use model::{ForecastModel, ModelError};
+pub use model::{ForecastModel, ModelError, Predictor};
 pub use naive::{NAIVE_COUNT, NaiveKind};
 pub use state::{Detail, ForecastSource, HorizonForecast, Observed, SeriesForecast, SeriesState};
 
