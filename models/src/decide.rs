@@ -27,7 +27,7 @@ pub fn route(fleet: &Fleet, ball: &Ball) -> (Route, StrategyName) {
         return (Route::Holdout, config.rule);
     }
     if config.primary.needs_model() {
-        if fleet.model().is_none() {
+        if !fleet.has_forecasts() {
             return (Route::NoModel, config.rule);
         }
         if fleet.has_lost_skill() {

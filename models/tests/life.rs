@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use berth_models::decision::Refusal;
 use berth_models::domain::{BoxReport, Class, Stage, Usage};
-use berth_models::simulation::{Arrival, Background, Discipline, Scenario, SimulatedBox, simulate};
+use berth_models::simulation::{
+    Arrival, Background, Conditions, Discipline, Scenario, SimulatedBox, simulate,
+};
 use berth_models::strategy::StrategyName;
 use common::{Driver, ball, config, constant_model, report, spec};
 
@@ -243,7 +245,7 @@ fn a_poisoned_policy_with_all_other_traffic_never_costs_a_critical_ball_its_plac
         let (at_ms, is_critical) = (10_000 + index * 50, index % 10 == 0);
         let (class, tenths) = if is_critical { (Class::Critical, 1) } else { (Class::Normal, 5) };
         let service_ms = if is_critical { 10_000.0 } else { 22_000.0 };
-        arrivals.push(Arrival { at_ms, ball: ball(format!("b{index}"), class, tenths), service_ms });
+        arrivals.push(Arrival::new(at_ms, (*ball(format!("b{index}"), class, tenths)).clone(), service_ms));
     }
     let background = |at_ms: u64| Background { at_ms, usage: [Some(0.0), None, None, Some(0.0)] };
     let scenario = Scenario {
@@ -258,6 +260,7 @@ fn a_poisoned_policy_with_all_other_traffic_never_costs_a_critical_ball_its_plac
         arrivals,
         report_every_ms: Some(10_000),
         measured_from_ms: 0,
+        conditions: Conditions::default(),
     };
     for change in [-1e30_f32, 1e30] {
         let run = simulate(&scenario, Some(("bad".into(), constant_model(change))), &mut |_| {});

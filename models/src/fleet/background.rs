@@ -14,7 +14,9 @@ use super::Fleet;
 use super::box_state::{BackgroundSeries, BoxState, HORIZONS, LastReport};
 use crate::config::FleetConfig;
 use crate::domain::{Amounts, BoxReport, DIMENSIONS};
-use crate::forecast::{ForecastModel, HORIZONS_MS, QUANTILES, SeriesForecast, SeriesState};
+use crate::forecast::{
+    ForecastModel, Foresight, HORIZONS_MS, QUANTILES, SeriesForecast, SeriesState, foresee,
+};
 
 impl Fleet {
     pub(super) fn apply_report(&mut self, report: &BoxReport, at_ms: u64) {
@@ -22,10 +24,10 @@ impl Fleet {
             return;
         };
         let covered = self.covered(position, report);
-        let model = self.model.clone();
+        let (model, foresight) = (self.model.clone(), self.foresight.clone());
         let state = &mut self.boxes[position];
         for d in 0..DIMENSIONS {
-            measure(state, d, report, &covered, model.as_deref());
+            measure(state, d, report, &covered, model.as_deref(), foresight.as_ref());
         }
         state.rest.departures.retain(|d| d.left_at_ms > report.sampled_at_ms);
         if let Some(stage) = report.stage {
@@ -80,6 +82,7 @@ fn measure(
     report: &BoxReport,
     covered: &Amounts,
     model: Option<&ForecastModel>,
+    foresight: Option<&Foresight>,
 ) {
     let (Some(used), Some(capacity)) = (report.usage.to_array()[d], state.spec.capacity.0[d]) else {
         state.rest.known[d] = false;
@@ -95,7 +98,10 @@ fn measure(
     // Shared with copies of the fleet until one of them reports.
     let series = Arc::make_mut(series);
     series.state.observe(report.sampled_at_ms, ratio);
-    series.forecast = series.state.predict(model);
+    series.forecast = match foresight {
+        Some(foresight) => Some(foresee(foresight, &report.box_id, d, report.sampled_at_ms, ratio)),
+        None => series.state.predict(model),
+    };
 }
 
 /// Background of one dimension as it stands at `grid_at_ms`: the last measurement, or the policy

@@ -70,6 +70,12 @@ impl Fleet {
         self.model.as_ref()
     }
 
+    /// Whether there are forecasts to decide by.
+    #[must_use]
+    pub fn has_forecasts(&self) -> bool {
+        self.model.is_some() || self.foresight.is_some()
+    }
+
     /// Whether too few boxes remained and staleness and ejection are disregarded.
     #[must_use]
     pub fn is_panicking(&self) -> bool {

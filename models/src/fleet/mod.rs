@@ -20,7 +20,7 @@ use crate::config::FleetConfig;
 use crate::decision::Decision;
 use crate::domain::{Amounts, Ball, BoxSpec, DIMENSIONS, Outcome, Stage};
 use crate::event::{Event, EventKind};
-use crate::forecast::{ForecastModel, HORIZONS_MS};
+use crate::forecast::{ForecastModel, Foresight, HORIZONS_MS};
 use crate::strategy::StrategyName;
 use box_state::Departure;
 
@@ -80,6 +80,8 @@ pub struct Fleet {
     #[serde(skip)]
     model: Option<Arc<ForecastModel>>,
     #[serde(skip)]
+    foresight: Option<Foresight>,
+    #[serde(skip)]
     strategy_ids: Vec<Arc<str>>,
 }
 
@@ -110,6 +112,7 @@ impl Fleet {
             handles: KeyIndex::default(),
             groups: KeyIndex::default(),
             model: None,
+            foresight: None,
             strategy_ids: strategy_ids(None),
         }
     }
@@ -133,6 +136,11 @@ impl Fleet {
     /// which artifact was active, and whoever replays it brings the same one.
     pub fn set_model(&mut self, model: Option<Arc<ForecastModel>>) {
         self.model = model;
+    }
+
+    /// Hand in what stands in for the model's forecasts, in a simulation that knows the future.
+    pub fn set_foresight(&mut self, foresight: Option<Foresight>) {
+        self.foresight = foresight;
     }
 
     /// Advance by one event.

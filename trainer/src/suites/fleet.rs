@@ -1,12 +1,10 @@
 //! Recorded fleets as scenarios: the balls of a table, replayed on its boxes with their background.
 
-use std::sync::Arc;
-
 use anyhow::{Context, bail};
 use berth_datasets::{BallRow, BoxRow, FleetData};
 use berth_models::config::FleetConfig;
 use berth_models::domain::{Amounts, Ball, BoxSpec, Capacity, Class, DIMENSIONS};
-use berth_models::simulation::{Arrival, Background, Discipline, Scenario, SimulatedBox};
+use berth_models::simulation::{Arrival, Background, Conditions, Discipline, Scenario, SimulatedBox};
 
 use crate::demo::fleet::EmulatedFleet;
 
@@ -51,6 +49,7 @@ pub fn scenario(
         arrivals,
         report_every_ms: Some(report_every_ms),
         measured_from_ms: from_ms as u64,
+        conditions: Conditions::default(),
     })
 }
 
@@ -70,7 +69,7 @@ pub fn box_spec(row: &BoxRow) -> anyhow::Result<BoxSpec> {
 fn arrival(row: &BallRow) -> anyhow::Result<Arrival> {
     let ball = ball(row).with_context(|| format!("ball {}", row.ball_id))?;
     let stay_ms = row.work.map_or(row.expected_residence_ms.unwrap_or(60_000) as f64, |s| s * 1e3);
-    Ok(Arrival { at_ms: row.at_ms as u64, ball: Arc::new(ball), service_ms: stay_ms })
+    Ok(Arrival::new(row.at_ms as u64, ball, stay_ms))
 }
 
 /// A ball of the table as its sender describes it.

@@ -4,11 +4,9 @@
 //! generator is numpy's legacy `RandomState` (MT19937, 53-bit doubles). For each job the size is
 //! drawn first, then the gap.
 
-use std::sync::Arc;
-
 use berth_models::config::FleetConfig;
 use berth_models::domain::{Ball, BoxSpec, Capacity};
-use berth_models::simulation::{Arrival, Discipline, Scenario, SimulatedBox};
+use berth_models::simulation::{Arrival, Conditions, Discipline, Scenario, SimulatedBox};
 use rand_mt::Mt;
 
 const JOBS: usize = 1_000;
@@ -40,7 +38,7 @@ fn scenario(seed: u32, size: impl Fn(f64) -> u64, gap_mean: f64) -> Scenario {
             at_ms += (gap_mean * -libm::log(1.0 - uniform(&mut generator))) as u64;
             let mut ball = Ball::new(format!("job-{index:04}"));
             ball.work_ms = Some(work);
-            Arrival { at_ms, ball: Arc::new(ball), service_ms: work }
+            Arrival::new(at_ms, ball, work)
         })
         .collect();
     Scenario {
@@ -53,6 +51,7 @@ fn scenario(seed: u32, size: impl Fn(f64) -> u64, gap_mean: f64) -> Scenario {
         arrivals,
         report_every_ms: None,
         measured_from_ms: 0,
+        conditions: Conditions::default(),
     }
 }
 
