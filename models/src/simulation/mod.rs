@@ -95,7 +95,7 @@ pub struct Conditions {
     pub report_jitter_ms: u64,
     /// Share of the reports that never arrive.
     pub report_loss: f64,
-    /// Before `measured_from_ms` boxes report this seldom, in milliseconds; `None`: as ever. A long
+    /// Before the first ball comes boxes report this seldom, in milliseconds; `None`: as ever. A long
     /// history for the forecasts need not be as dense as the part that is looked at.
     pub history_report_every_ms: Option<u64>,
     /// A ball that is still in the system after this long is given up by its sender.

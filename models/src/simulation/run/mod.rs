@@ -69,6 +69,8 @@ pub struct Simulation<'a> {
     places: Vec<Place>,
     queue: BinaryHeap<Reverse<(u64, Step)>>,
     at_ms: u64,
+    /// Before the first ball everything is history.
+    first_ms: u64,
     end_ms: u64,
     /// By arrival: lease, scheduler and box, while it is on one.
     leases: Vec<Option<(u64, u32, u32)>>,
@@ -110,6 +112,7 @@ impl<'a> Simulation<'a> {
             places: scenario.boxes.iter().map(place).collect(),
             queue: BinaryHeap::new(),
             at_ms,
+            first_ms,
             end_ms: scenario.arrivals.last().map_or(0, |arrival| arrival.at_ms),
             leases: vec![None; scenario.arrivals.len()],
             reports: BTreeMap::new(),
@@ -169,6 +172,14 @@ impl<'a> Simulation<'a> {
     pub fn set_foresight(&mut self, foresight: Option<&Foresight>) {
         for scheduler in &mut self.schedulers {
             scheduler.engine.set_foresight(foresight.cloned());
+        }
+    }
+
+    /// Take the model away from the next reports on.
+    pub fn forget_model(&mut self) {
+        let stamp = self.stamp();
+        for scheduler in &mut self.schedulers {
+            scheduler.engine.activate(None, stamp, &mut self.events);
         }
     }
 

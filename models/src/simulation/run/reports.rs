@@ -31,11 +31,11 @@ impl Simulation<'_> {
         let Some(every_ms) = self.scenario.report_every_ms else {
             return;
         };
-        let is_history = self.at_ms < self.scenario.measured_from_ms;
+        let is_history = self.at_ms < self.first_ms;
         let seldom_ms = self.scenario.conditions.history_report_every_ms.filter(|_| is_history);
         let mut next_ms = self.at_ms + seldom_ms.unwrap_or(every_ms);
         if seldom_ms.is_some() {
-            next_ms = next_ms.min(self.scenario.measured_from_ms.max(self.at_ms + 1));
+            next_ms = next_ms.min(self.first_ms.max(self.at_ms + 1));
         }
         if next_ms <= self.end_ms {
             self.push(next_ms, Step::Report { position });
