@@ -27,7 +27,10 @@ fn scenario(strategy: StrategyName) -> Scenario {
         Arrival::new(index / 10, ball, 200.0)
     });
     let boxes = (0..BOXES).map(|index| SimulatedBox {
-        spec: BoxSpec::new(&format!("box-{index:03}"), Capacity([Some(32_000_000), None, None, Some(10_000)])),
+        spec: BoxSpec::new(
+            &format!("box-{index:03}"),
+            Capacity([Some(32_000_000), None, None, Some(10_000)]),
+        ),
         discipline: Discipline::Stay,
         background: Vec::new(),
     });

@@ -28,6 +28,8 @@ struct Settings {
     critical_shares: Vec<f64>,
     work_ms_median: f64,
     work_spread: f64,
+    /// No query is so long that its sender would give up on an idle box.
+    work_ms_max: f64,
     antagonist_mean: f64,
     antagonist_spread: f64,
     antagonist_step_s: f64,
@@ -52,6 +54,15 @@ pub fn suite(seeds: &Seeds, full: bool) -> anyhow::Result<Suite> {
     let mut contenders = rules();
     contenders.push(Contender::new(StrategyName::RoundRobin, Kind::Seed).without_virtual_load());
     contenders.push(Contender::new(StrategyName::LeastLoaded, Kind::Seed).without_virtual_load());
+    // What protecting critical balls costs the others, and what happens without.
+    let headroom: [(&str, fn(&mut Scenario)); 3] = [
+        ("headroom 0", |scenario| scenario.config.critical_headroom = 0.0),
+        ("headroom 3 %", |scenario| scenario.config.critical_headroom = 0.03),
+        ("headroom 20 %", |scenario| scenario.config.critical_headroom = 0.2),
+    ];
+    contenders.extend(headroom.map(|(name, shape)| {
+        Contender::new(StrategyName::LeastLoaded, Kind::Ablation).named(name).shaped(shape)
+    }));
     Ok(Suite {
         name: "ramp",
         about: settings.about.clone(),
@@ -132,7 +143,8 @@ fn arrivals(settings: &Settings, seed: u32, critical_share: f64) -> Vec<Arrival>
             let mut ball = Ball::new(format!("q{}", arrivals.len()));
             ball.class = if draws.unit() < critical_share { Class::Critical } else { Class::Normal };
             ball.demand = Amounts([1_000_000, 0, 0, 0]);
-            let service_ms = draws.log_normal(settings.work_ms_median, settings.work_spread);
+            let service_ms =
+                draws.log_normal(settings.work_ms_median, settings.work_spread).min(settings.work_ms_max);
             arrivals.push(Arrival::new(at_ms as u64, ball, service_ms));
         }
     }

@@ -210,6 +210,7 @@ pub(super) fn metrics(trace: &Scenario, simulated: &Simulated) -> Vec<(&'static 
         ("refused_share", simulated.refused.iter().sum::<u64>() as f64 / arrived),
         ("timed_out_share", simulated.timed_out.iter().sum::<u64>() as f64 / arrived),
         ("errors_critical", errors[0] as f64),
+        ("timed_out_critical", simulated.timed_out[0] as f64),
         ("error_share_critical", share(errors[0], simulated.arrived[0])),
         ("error_share_other", share(errors[1] + errors[2], simulated.arrived[1] + simulated.arrived[2])),
     ];
