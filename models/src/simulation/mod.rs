@@ -108,6 +108,8 @@ pub struct Conditions {
     pub cold_speed: f64,
     /// Boxes are started and drained by load; `None`: all run from the beginning.
     pub scaling: Option<Scaling>,
+    /// Price of an hour of a box, in any currency.
+    pub box_price_per_hour: f64,
     /// Loads are looked at this often; `None`: as often as boxes report.
     pub measure_every_ms: Option<u64>,
 }
@@ -126,6 +128,7 @@ impl Default for Conditions {
             cold_ms: 0,
             cold_speed: 1.0,
             scaling: None,
+            box_price_per_hour: 0.0,
             measure_every_ms: None,
         }
     }

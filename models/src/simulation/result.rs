@@ -46,6 +46,8 @@ pub struct Simulated {
     pub events: u64,
     /// Time that boxes ran, in milliseconds over all boxes.
     pub box_ms: u64,
+    /// What that time cost, in the currency of the scenario's price.
+    pub price: f64,
     /// Every box at every moment.
     pub seen: Vec<Seen>,
     /// The fleet at every moment.

@@ -52,6 +52,7 @@ fn troubled(seed: u64) -> Scenario {
         patience_ms: Some(20_000),
         cold_ms: 5_000,
         cold_speed: 0.3,
+        box_price_per_hour: 2.0,
         changes: vec![
             (10_000, 1, Change::Crash),
             (15_000, 2, Change::Speed(0.2)),
@@ -88,6 +89,7 @@ fn the_same_seed_gives_the_same_log_and_another_gives_another() {
     let ended = run.time_in_system_ms.iter().flatten().count() as u64;
     let errors: u64 = run.errors().iter().sum();
     assert_eq!(run.arrived.iter().sum::<u64>(), ended + errors, "every ball ends one way");
+    assert!((run.price - run.box_ms as f64 / 1_800_000.0).abs() < 1e-9);
     assert!(run.box_ms > 6 * 99_000 && run.box_ms < 8 * 130_000, "{}", run.box_ms);
 }
 

@@ -33,6 +33,9 @@ pub enum Outlook {
     Perfect,
 }
 
+/// Last changes to a scenario.
+pub type Shape = fn(&mut Scenario);
+
 /// One who competes.
 #[derive(Clone)]
 pub struct Contender {
@@ -54,7 +57,7 @@ pub struct Contender {
     /// Whether senders tell it how much work a ball is.
     pub knows_sizes: bool,
     /// Last changes to the scenario.
-    pub shape: fn(&mut Scenario),
+    pub shape: Shape,
 }
 
 impl Contender {
@@ -113,7 +116,7 @@ impl Contender {
 
     /// With last changes to the scenario.
     #[must_use]
-    pub fn shaped(mut self, shape: fn(&mut Scenario)) -> Self {
+    pub fn shaped(mut self, shape: Shape) -> Self {
         self.shape = shape;
         self
     }

@@ -9,6 +9,7 @@ use berth_models::simulation::{
 use berth_models::strategy::StrategyName;
 use serde::Deserialize;
 
+use super::contender::Shape;
 use super::draws::Draws;
 use super::{Case, Contender, Kind, Outlooks, Seeds, Suite, hash_text, rules};
 
@@ -55,7 +56,7 @@ pub fn suite(seeds: &Seeds, full: bool) -> anyhow::Result<Suite> {
     contenders.push(Contender::new(StrategyName::RoundRobin, Kind::Seed).without_virtual_load());
     contenders.push(Contender::new(StrategyName::LeastLoaded, Kind::Seed).without_virtual_load());
     // What protecting critical balls costs the others, and what happens without.
-    let headroom: [(&str, fn(&mut Scenario)); 3] = [
+    let headroom: [(&str, Shape); 3] = [
         ("headroom 0", |scenario| scenario.config.critical_headroom = 0.0),
         ("headroom 3 %", |scenario| scenario.config.critical_headroom = 0.03),
         ("headroom 20 %", |scenario| scenario.config.critical_headroom = 0.2),

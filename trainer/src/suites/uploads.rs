@@ -50,6 +50,9 @@ struct Settings {
     size_bytes_least: f64,
     size_shape: f64,
     size_bytes_max: f64,
+    report_delay_ms: u64,
+    report_jitter_ms: u64,
+    report_loss: f64,
     measure_every_ms: u64,
 }
 
@@ -107,7 +110,12 @@ fn shared(scenario: &mut Scenario) {
 /// One scheduler that knows every speed as it is and every change within a second.
 fn clairvoyant(scenario: &mut Scenario) {
     shared(scenario);
-    scenario.conditions.schedulers = 1;
+    scenario.conditions = Conditions {
+        schedulers: 1,
+        pooled: false,
+        measure_every_ms: scenario.conditions.measure_every_ms,
+        ..Conditions::default()
+    };
     scenario.report_every_ms = Some(1_000);
     for arrival in &mut scenario.arrivals {
         std::sync::Arc::make_mut(&mut arrival.ball).demand = arrival.demand;
@@ -181,6 +189,9 @@ fn trace(settings: &Settings, setting: Setting, seed: u32) -> anyhow::Result<Sce
             schedulers: setting.schedulers,
             pooled: true,
             history_report_every_ms: (setting.report_every_ms < 60_000).then_some(60_000),
+            report_delay_ms: settings.report_delay_ms,
+            report_jitter_ms: settings.report_jitter_ms,
+            report_loss: settings.report_loss,
             measure_every_ms: Some(settings.measure_every_ms),
             ..Conditions::default()
         },

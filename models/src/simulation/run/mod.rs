@@ -208,6 +208,8 @@ impl<'a> Simulation<'a> {
     pub fn finish(mut self) -> Simulated {
         let boxes = self.places.iter().filter(|place| place.is_up);
         self.result.box_ms += boxes.map(|place| self.at_ms - place.up_since_ms).sum::<u64>();
+        let hours = self.result.box_ms as f64 / 3_600_000.0;
+        self.result.price = hours * self.scenario.conditions.box_price_per_hour;
         if !self.result.moments.is_empty() {
             self.result.imbalance /= self.result.moments.len() as f64;
             self.result.overload_share = self.overloads as f64 / self.looked_at.max(1) as f64;
