@@ -1,12 +1,13 @@
 //! `feedback`: do forecasts make the loop of reports and placements swing? Task lengths times report
 //! intervals; the same strategy with the trained forecast, with persistence, and with a perfect one.
 
+use berth_models::strategy::StrategyName;
 use serde::Deserialize;
 
 use super::outlook::History;
 use super::peak::{Sessions, contenders, scenario};
 use super::world::{self, WorldConfig};
-use super::{Case, Outlooks, Seeds, Suite, hash_text};
+use super::{Case, Contender, Kind, Outlooks, Seeds, Suite, hash_text};
 
 const FILE: &str = include_str!("../../scenarios/feedback.json");
 
@@ -52,9 +53,15 @@ pub fn suite(seeds: &Seeds, full: bool) -> anyhow::Result<Suite> {
         score_name: "spread of utilisation: mean over time of the standard deviation over boxes",
         score: |_, simulated| simulated.imbalance,
         cases,
-        contenders: contenders(),
+        contenders: contenders().into_iter().filter(is_wanted).collect(),
         outlooks: Outlooks::train(&settings.history)?,
     })
+}
+
+/// The question is one of forecasts: of the rules a few are enough.
+fn is_wanted(contender: &Contender) -> bool {
+    let rules = [StrategyName::Random, StrategyName::LeastLoaded, StrategyName::PowerOfTwo];
+    contender.kind != Kind::Rule || rules.contains(&contender.strategy)
 }
 
 fn trace(

@@ -19,10 +19,21 @@ const FILL_MS: u64 = 90_000;
 const SHORT_HISTORY_MS: u64 = 180_000;
 /// Strategies of the seed texts, which go by reports alone. The least loaded by report is left out: all
 /// uploads of a report interval on one uploader are no rival, and take hours to simulate.
-const SEED_RULES: [&str; 5] = ["random", "round_robin", "power_of_two", "top_n", "power_of_d"];
+const SEED_RULES: [StrategyName; 5] = [
+    StrategyName::Random,
+    StrategyName::RoundRobin,
+    StrategyName::PowerOfTwo,
+    StrategyName::PowerOfD,
+    StrategyName::TopN,
+];
 /// The field's strategies that know what they have placed themselves.
-const FIELD_RULES: [&str; 6] =
-    ["least_loaded", "power_of_two", "power_of_d", "join_shortest_queue", "peak_ewma", "hot_cold"];
+const FIELD_RULES: [StrategyName; 5] = [
+    StrategyName::LeastLoaded,
+    StrategyName::PowerOfTwo,
+    StrategyName::JoinShortestQueue,
+    StrategyName::PeakEwma,
+    StrategyName::HotCold,
+];
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,29 +133,32 @@ fn clairvoyant(scenario: &mut Scenario) {
     }
 }
 
+/// Senders state no demand but what they know of the session's speed: the strategy learns its users' speeds.
+fn learnt(scenario: &mut Scenario) {
+    for arrival in &mut scenario.arrivals {
+        std::sync::Arc::make_mut(&mut arrival.ball).demand = Amounts::ZERO;
+    }
+}
+
 fn contenders() -> Vec<Contender> {
     let mut contenders = Vec::new();
     // Without virtual load: what the seed texts compare with. Their ratios are against the best of them.
-    for name in SEED_RULES {
-        if let Ok(strategy) = name.parse::<StrategyName>() {
-            let contender = Contender::new(strategy, Kind::Rule).without_virtual_load().shaped(shared);
-            contenders.push(contender);
-        }
-    }
-    for strategy in FIELD_RULES.iter().filter_map(|name| name.parse::<StrategyName>().ok()) {
+    let by_reports = |strategy| Contender::new(strategy, Kind::Rule).without_virtual_load().shaped(shared);
+    contenders.extend(SEED_RULES.map(by_reports));
+    for strategy in FIELD_RULES {
         contenders.push(Contender::new(strategy, Kind::Ablation).shaped(shared).named("virtual load"));
     }
     let pooled = |contender: Contender| contender.named("own pool");
-    for strategy in ["least_loaded", "hoba"].iter().filter_map(|name| name.parse::<StrategyName>().ok()) {
-        contenders.push(pooled(Contender::new(strategy, Kind::Candidate)));
-    }
+    contenders.push(pooled(Contender::new(StrategyName::LeastLoaded, Kind::Candidate)));
+    contenders.push(pooled(Contender::new(StrategyName::Hoba, Kind::Candidate)).shaped(learnt));
     for strategy in StrategyName::ALL.into_iter().filter(|name| name.needs_model()) {
         for (kind, outlook) in [
             (Kind::Candidate, Outlook::Model),
             (Kind::Ablation, Outlook::Persistence),
             (Kind::Ablation, Outlook::Perfect),
         ] {
-            contenders.push(pooled(Contender::new(strategy, kind)).with_outlook(outlook));
+            let contender = pooled(Contender::new(strategy, kind)).with_outlook(outlook);
+            contenders.push(if strategy.expects_speed() { contender.shaped(learnt) } else { contender });
         }
     }
     let bound = Contender::new(StrategyName::PredictedLoad, Kind::Bound).with_outlook(Outlook::Perfect);
@@ -236,7 +250,9 @@ fn arrivals(
         };
         let bits = size_bits(&mut draws);
         let mut ball = Ball::new(format!("u{}", arrivals.len()));
-        ball.tenant = format!("user-{user}");
+        ball.user = Some(format!("user-{user}"));
+        ball.size_bytes = Some((bits / 8.0) as u64);
+        ball.speed_bps = (draw < settings.known_session_share).then_some(true_bps);
         ball.demand = bandwidth(known_bps);
         ball.expected_residence_ms = Some((1e3 * bits / known_bps).clamp(1.0, 8.64e7) as u64);
         ball.check()?;
