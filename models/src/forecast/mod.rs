@@ -12,6 +12,7 @@
 mod adaptive;
 pub mod ensemble;
 mod features;
+mod foresight;
 mod guard;
 mod history;
 pub mod linear;
@@ -22,6 +23,8 @@ mod state;
 mod week;
 
 pub use features::{FEATURE_COUNT, FeatureRow, feature_names, schema_hash};
+pub use foresight::Foresight;
+pub(crate) use foresight::foresee;
 pub use history::{History, MINUTE_MS, Sample};
 pub use model::{ForecastModel, ModelError, Predictor};
 pub use naive::{NAIVE_COUNT, NaiveKind};
