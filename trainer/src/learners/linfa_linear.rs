@@ -54,7 +54,7 @@ fn array(matrix: &Matrix) -> anyhow::Result<Array2<f64>> {
 fn least_squares(rows: &Matrix, targets: &[f64], asked: &Matrix) -> anyhow::Result<Option<Solved>> {
     let dataset = Dataset::new(array(rows)?, Array1::from_vec(targets.to_vec()));
     let Ok(fitted) = LinearRegression::new().fit(&dataset) else { return Ok(None) };
-    if fitted.params().iter().any(|weight| !(weight.abs() <= WEIGHT_MAX)) {
+    if fitted.params().iter().any(|weight| weight.is_nan() || weight.abs() > WEIGHT_MAX) {
         return Ok(None);
     }
     let predicted = fitted.predict(&array(asked)?).to_vec();

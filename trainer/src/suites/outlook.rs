@@ -60,7 +60,7 @@ impl Outlooks {
         for (horizon, ensemble) in ensembles.iter_mut().enumerate() {
             let set = std::mem::take(&mut rows.horizons[horizon]);
             if set.len() >= ROWS_MIN {
-                *ensemble = Some(learner.fit(horizon, set, &|_| {})?.ensemble);
+                *ensemble = Some(learner.fit(horizon, set, &|_| {})?.predictor);
             }
         }
         ensure!(ensembles.iter().any(Option::is_some), "the history has too few rows to train on");
