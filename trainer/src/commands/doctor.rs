@@ -11,7 +11,7 @@ use crate::cli::{EXIT_BAR_NOT_MET, EXIT_DONE};
 use crate::evaluation::rows::{self, ROWS_MIN};
 use crate::evaluation::summary::{Evaluation, by_set, evaluate_series};
 use crate::evaluation::{DAY_MS, Split, TimedSeries};
-use crate::learners::Learner;
+use crate::learners::choose::{self, Choice};
 use crate::learners::hessboost::HessboostLearner;
 
 /// Rounds of the quick estimate; a training proper takes more.
@@ -174,14 +174,15 @@ fn later_half(series: &TimedSeries, split: &Split) -> TimedSeries {
 fn quick_model(series: &[TimedSeries], split: &Split) -> anyhow::Result<Option<ForecastModel>> {
     let mut rows = rows::collect(series, split, 0, |_| {});
     let learner = HessboostLearner { rounds: ROUNDS, leaves: LEAVES, ..HessboostLearner::default() };
-    let mut ensembles: [Option<_>; HORIZON_COUNT] = Default::default();
+    let mut predictors: [Option<_>; HORIZON_COUNT] = Default::default();
     let last = HORIZON_COUNT - 1;
     if rows.horizons[last].len() < ROWS_MIN {
         return Ok(None);
     }
     let set = std::mem::take(&mut rows.horizons[last]);
-    ensembles[last] = Some(learner.fit(last, set, &|_| {})?.ensemble);
-    Ok(Some(ForecastModel::new(ensembles)?))
+    let chosen = choose::fit(Choice::Auto, &learner, last, set, &|_| {})?;
+    predictors[last] = Some(chosen.fitted.predictor);
+    Ok(Some(ForecastModel::new(predictors)?))
 }
 
 /// Mean over series of the guarded forecast's error relative to the best naive's, and forecasts scored.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use berth_datasets::{DatasetError, Ingested, Mapping, ReadOptions, ingest};
+use berth_datasets::{DatasetError, FormatName, Ingested, Mapping, ReadOptions, ingest};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::paths;
@@ -125,7 +125,9 @@ fn read_options(args: &Args) -> Result<ReadOptions, DatasetError> {
     for text in &args.maps {
         mapping.add(text)?;
     }
-    let format = args.format.as_deref().map(str::parse).transpose()?;
+    // What was pulled is known; a long reply may say what it is only at its end.
+    let pulled = args.prometheus.is_some().then_some(FormatName::Prometheus);
+    let format = args.format.as_deref().map(str::parse).transpose()?.or(pulled);
     Ok(ReadOptions { format, mapping: (mapping != Mapping::default()).then_some(mapping) })
 }
 
