@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::EXIT_DONE;
 use crate::report::compare as page;
+use crate::suites::summary::{REFUSED_MORE_MAX, REFUSED_SHARE};
 use crate::suites::{
     Comparison, Contender, Kind, NAMES, Outlook, Row, Seeds, Suite, run as run_suite, summarise,
 };
@@ -150,7 +151,10 @@ fn print_table(case: &str, best_rule: &str, rows: &[Row]) {
         "strategy", "kind", "score", "ratio, 95 % interval", "closed", "crit.err", "oth.err", "overload"
     );
     let mut rows: Vec<&Row> = rows.iter().collect();
-    rows.sort_by(|a, b| a.score.total_cmp(&b.score));
+    let refused = |row: &Row| row.metrics.get(REFUSED_SHARE).copied().unwrap_or(0.0);
+    let least = rows.iter().map(|row| refused(row)).fold(f64::INFINITY, f64::min);
+    let is_choosy = |row: &Row| refused(row) > least + REFUSED_MORE_MAX;
+    rows.sort_by(|a, b| is_choosy(a).cmp(&is_choosy(b)).then(a.score.total_cmp(&b.score)));
     for row in rows {
         let metric =
             |name: &str| row.metrics.get(name).map_or_else(|| "–".to_owned(), |value| format!("{value:.4}"));

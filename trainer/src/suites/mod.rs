@@ -12,7 +12,7 @@ pub mod peak;
 mod published;
 pub mod ramp;
 mod runner;
-mod summary;
+pub(crate) mod summary;
 pub mod uploads;
 mod world;
 

@@ -9,6 +9,10 @@ use super::bootstrap::{interval, interval_of_ratio};
 use super::runner::{Outcome, Results};
 use super::{Contender, Kind, Seeds, Suite};
 
+/// Name of the share of balls that found no place.
+pub const REFUSED_SHARE: &str = "refused_share";
+/// A strategy that refuses a larger share than the one that refuses least, by more than this, ranks after it.
+pub const REFUSED_MORE_MAX: f64 = 0.01;
 /// Unloaded latency of a request, in milliseconds, for the latency that a box's load makes.
 const LATENCY_MS: f64 = 25.0;
 /// Load at which that latency levels off: callers give up.
@@ -118,14 +122,27 @@ impl Table<'_> {
         self.traces.iter().map(|trace| trace[contender].score).collect()
     }
 
-    /// The best rule of a group, picked on the very traces that are reported: in the rules' favour.
+    fn refused_share(&self, contender: usize) -> f64 {
+        self.mean_metrics(contender).get(REFUSED_SHARE).copied().unwrap_or(0.0)
+    }
+
+    /// The best rule of a group, picked on the very traces that are reported: in the rules' favour. A rule that
+    /// turns balls away which others place comes after those: what it doesn't take can't be slow.
     fn best_rule(&self, group: &str) -> Option<usize> {
         let is_rule = |index: &usize| {
             let contender = &self.suite.contenders[*index];
             contender.kind == Kind::Rule && contender.group == group
         };
-        let sum = |index: usize| self.scores(index).iter().sum::<f64>();
-        (0..self.suite.contenders.len()).filter(is_rule).min_by(|a, b| sum(*a).total_cmp(&sum(*b)))
+        let rules: Vec<usize> = (0..self.suite.contenders.len()).filter(is_rule).collect();
+        let least = rules.iter().map(|rule| self.refused_share(*rule)).fold(f64::INFINITY, f64::min);
+        let rank = |rule: usize| {
+            let is_choosy = self.refused_share(rule) > least + REFUSED_MORE_MAX;
+            (is_choosy, self.scores(rule).iter().sum::<f64>())
+        };
+        rules.into_iter().min_by(|a, b| {
+            let (a, b) = (rank(*a), rank(*b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })
     }
 
     fn best_rule_name(&self) -> String {
@@ -207,7 +224,7 @@ pub(super) fn metrics(trace: &Scenario, simulated: &Simulated) -> Vec<(&'static 
     let mut metrics = vec![
         ("time_in_system_ms_mean", times.iter().sum::<u64>() as f64 / times.len().max(1) as f64),
         ("time_in_system_ms_p99", ms(at(0.99))),
-        ("refused_share", simulated.refused.iter().sum::<u64>() as f64 / arrived),
+        (REFUSED_SHARE, simulated.refused.iter().sum::<u64>() as f64 / arrived),
         ("timed_out_share", simulated.timed_out.iter().sum::<u64>() as f64 / arrived),
         ("errors_critical", errors[0] as f64),
         ("timed_out_critical", simulated.timed_out[0] as f64),
