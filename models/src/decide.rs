@@ -82,6 +82,7 @@ pub fn decide_by(
         panic: view.is_panicking(),
         propensity: if candidates.is_empty() { 0.0 } else { ranking.propensity() },
         draw,
+        reserved: strategy.expects_speed().then(|| view.expected_demand()).filter(|d| *d != ball.demand),
         config_version: fleet.config().version,
         candidates,
         refused: ranking.refused(),

@@ -12,8 +12,12 @@ use berth_models::simulation::{Arrival, Background, Discipline, Scenario, Simula
 use berth_models::strategy::StrategyName;
 use common::{Driver, ball, config, constant_model, report, spec};
 
-const BALANCING: [StrategyName; 4] =
-    [StrategyName::Random, StrategyName::RoundRobin, StrategyName::LeastLoaded, StrategyName::PowerOfTwo];
+const BALANCING: [StrategyName; 4] = [
+    StrategyName::WeightedRandom,
+    StrategyName::SmoothRoundRobin,
+    StrategyName::LeastLoaded,
+    StrategyName::PowerOfTwo,
+];
 
 /// Place `count` balls that leave again at once after `hold` others; returns the count by box.
 fn spread(driver: &mut Driver, count: usize, hold: usize, tag: &str) -> BTreeMap<String, usize> {
@@ -96,7 +100,7 @@ fn weight_zero_gets_nothing_and_huge_weights_do_not_overflow() {
         let light = *counts.get("box-3").unwrap_or(&0) as f64 / 2_000.0;
         assert!(light < 0.05, "{strategy}: {counts:?}");
     }
-    let mut driver = Driver::new(config(StrategyName::Random));
+    let mut driver = Driver::new(config(StrategyName::WeightedRandom));
     let mut only = spec("box", 1, 1);
     only.weight = 0.0;
     driver.register(only);
@@ -107,7 +111,7 @@ fn weight_zero_gets_nothing_and_huge_weights_do_not_overflow() {
 #[test]
 fn ejection_is_capped_and_never_takes_the_last_box() {
     let eject_all = |boxes: usize| {
-        let mut driver = Driver::new(config(StrategyName::RoundRobin));
+        let mut driver = Driver::new(config(StrategyName::SmoothRoundRobin));
         (0..boxes).for_each(|i| driver.register(spec(&format!("box-{i}"), 100, 1_000)));
         for number in 0..boxes * 12 {
             let ball = ball(format!("ball-{number}"), Class::Normal, 1);

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::Fleet;
-use super::box_state::{BackgroundSeries, BoxState, HORIZONS, LastReport};
+use super::box_state::{BackgroundSeries, BoxState, Expectation, HORIZONS, LastReport};
 use crate::config::FleetConfig;
 use crate::domain::{Amounts, BoxReport, DIMENSIONS};
 use crate::forecast::{ForecastModel, HORIZONS_MS, QUANTILES, SeriesForecast, SeriesState};
@@ -24,6 +24,14 @@ impl Fleet {
         let covered = self.covered(position, report);
         let model = self.model.clone();
         let state = &mut self.boxes[position];
+        state.rest.expectation = Expectation::of(report, &covered);
+        state.rest.cost.update(report);
+        // What the box says of itself counts, unless it was given a ball since.
+        if let Some(next_ms) = report.next_accept_at_ms
+            && state.rest.placed_at_ms <= report.sampled_at_ms
+        {
+            state.rest.next_accept_at_ms = next_ms;
+        }
         for d in 0..DIMENSIONS {
             measure(state, d, report, &covered, model.as_deref());
         }
@@ -59,7 +67,7 @@ impl Fleet {
             if let Some(lease) = self.leases.get(*lease_id)
                 && seen(*lease_id, lease.decided_at_ms)
             {
-                covered.add(&lease.decision.ball.demand);
+                covered.add(lease.decision.demand());
             }
         }
         for departure in &state.rest.departures {

@@ -123,7 +123,7 @@ impl Fleet {
         let mut sums = vec![(Amounts::ZERO, 0_usize); self.positions.len()];
         for lease in self.leases.live() {
             let sum = &mut sums[lease.box_handle as usize];
-            sum.0.add(&lease.decision.ball.demand);
+            sum.0.add(lease.decision.demand());
             sum.1 += 1;
         }
         for state in &self.boxes {
