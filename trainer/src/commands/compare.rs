@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::cli::EXIT_DONE;
+use crate::cli::{EXIT_DONE, Usage};
 use crate::suites::bootstrap::interval;
 use crate::suites::{NAMES, Seeds, Suite};
 
@@ -21,10 +21,11 @@ use crate::suites::{NAMES, Seeds, Suite};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   berth-trainer compare --suite iclr19
+  berth-trainer compare --suite hash --bar sd
   berth-trainer compare --suite park --seeds fresh --json
   berth-trainer compare --suite park --policy model/   adds predicted_load with that artifact")]
 pub struct Args {
-    /// The suite: iclr19 or park.
+    /// The suite: iclr19, park, hash or pools.
     #[arg(long, value_parser = NAMES)]
     suite: String,
     /// Artifact directory of a forecast; adds the strategies that need one.
@@ -36,6 +37,9 @@ pub struct Args {
     /// Derive fresh seeds from this text instead of the commit's hash.
     #[arg(long, value_name = "TEXT")]
     fresh_from: Option<String>,
+    /// Exit with 3 when this bar of the suite is missed; may be given several times.
+    #[arg(long = "bar", value_name = "NAME")]
+    bars: Vec<String>,
     /// Print JSON for machines.
     #[arg(long)]
     json: bool,
@@ -87,6 +91,13 @@ type Artifact = (Arc<str>, Arc<ForecastModel>);
 
 /// Run the command; returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
+    if let Some(measured) = crate::suites::measure(&args.suite)? {
+        return measured.print(args.json, &args.bars);
+    }
+    if let Some(bar) = args.bars.first() {
+        let message = format!("suite {} has no bar called {bar:?}: leave --bar out", args.suite);
+        return Err(Usage(message).into());
+    }
     let seeds = match args.seeds {
         SeedsName::Named => Seeds::Named,
         SeedsName::Fresh => Seeds::Fresh(args.fresh_from.map_or_else(commit_hash, Ok)?),
@@ -160,7 +171,8 @@ fn summarise(
     let best = results
         .iter()
         .filter(|(name, _)| !name.needs_model())
-        .min_by_key(|(_, runs)| sum(runs))
+        // Who refuses balls saves their time: placing all of them comes first.
+        .min_by_key(|(_, runs)| (refused(runs), sum(runs)))
         .context("no strategy ran")?;
     let rows = results.iter().map(|(name, runs)| row(*name, artifact, runs, &best.1)).collect();
     Ok(Comparison {
@@ -175,6 +187,10 @@ fn summarise(
         best_rule: best.0.versioned().to_owned(),
         strategies: rows,
     })
+}
+
+fn refused(runs: &[Simulated]) -> u64 {
+    runs.iter().flat_map(|run| run.refused).sum()
 }
 
 fn row(name: StrategyName, artifact: Option<&Artifact>, runs: &[Simulated], best: &[Simulated]) -> Row {
@@ -202,7 +218,7 @@ fn row(name: StrategyName, artifact: Option<&Artifact>, runs: &[Simulated], best
             time_in_system_ms_mean: times.iter().sum::<u64>() as f64 / times.len().max(1) as f64,
             time_in_system_ms_p99: times.get(p99).copied().unwrap_or_default(),
             ratio_worst_trace: ratios.iter().copied().fold(0.0, f64::max),
-            refused: runs.iter().flat_map(|run| run.refused).sum(),
+            refused: refused(runs),
         },
         traces: runs.iter().map(|run| run.total_ms).collect(),
     }
@@ -216,7 +232,8 @@ fn print_table(comparison: &Comparison) {
     println!("ratio: per trace to {}, mean and 95 % interval\n", comparison.best_rule);
     println!("{:<28} {:<24} {:>14} {:>22} {:>10}", "strategy", "sees", "score ms", "ratio", "worst");
     let mut rows: Vec<&Row> = comparison.strategies.iter().collect();
-    rows.sort_by(|a, b| a.score.total_cmp(&b.score));
+    let refused = |row: &Row| row.metrics.refused;
+    rows.sort_by(|a, b| refused(a).cmp(&refused(b)).then(a.score.total_cmp(&b.score)));
     for row in rows {
         println!(
             "{:<28} {:<24} {:>14.1} {:>6.3} [{:>6.3}, {:>6.3}] {:>9.2}",

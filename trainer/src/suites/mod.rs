@@ -3,6 +3,9 @@
 
 pub mod bootstrap;
 pub mod fleet;
+pub mod hash;
+pub mod measured;
+pub mod pools;
 mod published;
 
 use anyhow::bail;
@@ -29,7 +32,19 @@ pub struct Suite {
 }
 
 /// Names of all suites.
-pub const NAMES: [&str; 2] = ["iclr19", "park"];
+pub const NAMES: [&str; 4] = ["iclr19", "park", "hash", "pools"];
+
+/// Run the suite `name` when it measures placements themselves; `None`: it is one of the simulator's.
+///
+/// # Errors
+/// What went wrong in it.
+pub fn measure(name: &str) -> anyhow::Result<Option<measured::Measured>> {
+    match name {
+        "hash" => hash::run().map(Some),
+        "pools" => pools::run().map(Some),
+        _ => Ok(None),
+    }
+}
 
 /// Traces in each published suite.
 const TRACES: u64 = 100;
