@@ -1,14 +1,16 @@
 //! `hot_cold`: Prequal's hot-cold lexicographic rule (Wydrowski et al., NSDI 2024).
 //!
 //! A box with more balls in flight for its weight than a quantile of the fleet is hot. The cold box
-//! with the least latency is chosen; when all are hot, the one with the fewest in flight.
+//! with the least latency is chosen; when all are hot, the one with the fewest in flight. Prequal
+//! probes the latency at the present number in flight; outcomes tell of the past only, so the number
+//! in flight scales what they told.
 
 use super::{Ranking, Scored, View};
 
 /// Above every latency: a hot box comes after every cold one.
 const HOT: f64 = 1e15;
 
-/// Rank cold boxes by latency ÷ weight, then hot ones by live balls ÷ weight.
+/// Rank cold boxes by latency × (live balls + 1) ÷ weight, then hot ones by live balls ÷ weight.
 pub fn rank(view: &View, ranking: &mut Ranking) {
     let latencies = super::latency::Latencies::of(view, ranking);
     view.each(ranking, |ranking, position, state| {
@@ -28,7 +30,7 @@ pub fn rank(view: &View, ranking: &mut Ranking) {
         let score = if in_flight > threshold {
             HOT + in_flight
         } else {
-            latencies.of_box(state) * state.inverse_weight()
+            latencies.of_box(state) * (in_flight + state.inverse_weight())
         };
         ranking.offer(Scored { score, tie: in_flight, position });
     }

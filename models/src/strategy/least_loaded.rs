@@ -5,7 +5,12 @@ use crate::fleet::BoxState;
 
 /// Rank by load ÷ weight; ties to the larger weight.
 pub fn rank(view: &View, ranking: &mut Ranking) {
-    view.each(ranking, |ranking, position, state| ranking.offer(scored(view, position, state)));
+    // Out of the loop: this is the hottest one there is.
+    let demand = &view.ball().demand;
+    view.each(ranking, |ranking, position, state| {
+        let score = state.load_with(demand) * state.inverse_weight();
+        ranking.offer(Scored { score, tie: -state.weight(), position });
+    });
 }
 
 /// The box's load with the ball added ÷ weight, for every strategy that samples by it.

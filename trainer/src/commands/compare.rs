@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::EXIT_DONE;
+use crate::cli::{EXIT_DONE, Usage};
 use crate::report::compare as page;
 use crate::suites::summary::{REFUSED_MORE_MAX, REFUSED_SHARE};
 use crate::suites::{
@@ -25,6 +25,7 @@ use berth_models::strategy::StrategyName;
   berth-trainer compare --suite uploads --full --report uploads.html
   berth-trainer compare --data tables/ --report which.html   which strategy is best for my traffic
   berth-trainer compare --suite park --policy model/   adds predicted_load with that artifact
+  berth-trainer compare --suite hash --bar sd
 
 Fresh seeds are derived from the commit's hash (git rev-parse HEAD), or from --fresh-from TEXT.")]
 pub struct Args {
@@ -53,6 +54,9 @@ pub struct Args {
     /// Write a report with plots.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Exit with 3 when this bar of the suite (hash, pools) is missed; may be given several times.
+    #[arg(long = "bar", value_name = "NAME")]
+    bars: Vec<String>,
     /// Print JSON for machines.
     #[arg(long)]
     json: bool,
@@ -66,6 +70,15 @@ enum SeedsName {
 
 /// Run the command; returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
+    if let Some(measured) = args.suite.as_deref().map(crate::suites::measure).transpose()?.flatten() {
+        return measured.print(args.json, &args.bars);
+    }
+    if let Some(bar) = args.bars.first() {
+        return Err(Usage(format!("this suite has no bar called {bar:?}: leave --bar out")).into());
+    }
+    if let Some(report) = &args.report {
+        crate::commands::paths::must_have_folder(report, None)?;
+    }
     let seeds = match args.seeds {
         SeedsName::Named => Seeds::Named,
         SeedsName::Fresh => Seeds::Fresh(args.fresh_from.clone().map_or_else(commit_hash, Ok)?),

@@ -7,8 +7,11 @@ mod contender;
 mod draws;
 pub mod feedback;
 pub mod fleet;
+pub mod hash;
+pub mod measured;
 mod outlook;
 pub mod peak;
+pub mod pools;
 mod published;
 pub mod ramp;
 mod runner;
@@ -88,7 +91,20 @@ pub struct Suite {
 }
 
 /// Names of all suites.
-pub const NAMES: [&str; 7] = ["iclr19", "park", "park-shift", "ramp", "peak", "feedback", "uploads"];
+pub const NAMES: [&str; 9] =
+    ["iclr19", "park", "park-shift", "ramp", "peak", "feedback", "uploads", "hash", "pools"];
+
+/// Run the suite `name` when it measures placements themselves; `None`: it is one of the simulator's.
+///
+/// # Errors
+/// What went wrong in it.
+pub fn measure(name: &str) -> anyhow::Result<Option<measured::Measured>> {
+    match name {
+        "hash" => hash::run().map(Some),
+        "pools" => pools::run().map(Some),
+        _ => Ok(None),
+    }
+}
 
 impl Suite {
     /// Make the suite `name` from `seeds`; `full`: with all its traces and cases.
