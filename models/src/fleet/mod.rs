@@ -80,6 +80,9 @@ pub struct Fleet {
     /// Virtual time of the turns by the role that balls asked for: no more than boxes have roles.
     #[serde(default)]
     turns: BTreeMap<String, f64>,
+    /// The same of balls that asked for none: nearly all, and a look into the map costs a decision 5 %.
+    #[serde(default)]
+    turn: f64,
     #[serde(default)]
     speeds: Speeds,
     panic: bool,
@@ -121,6 +124,7 @@ impl Fleet {
             fleet_worst: [0.0; DIMENSIONS],
             cost_scale: CostScale::default(),
             turns: BTreeMap::new(),
+            turn: 0.0,
             speeds: Speeds::default(),
             panic: false,
             model_weight: None,
@@ -244,7 +248,7 @@ impl Fleet {
                 let handle = self.positions.len() as u32;
                 let mut state = BoxState::new(Arc::new(spec.clone()), handle, at_ms, &self.config);
                 // A new box joins at the present turn: no flood to make up for its past.
-                let turns = ["", spec.role.as_deref().unwrap_or_default()].map(|role| self.turn_of(role));
+                let turns = [None, spec.role.as_deref()].map(|role| self.turn_of(role));
                 state.rest.turn = turns[0].max(turns[1]);
                 self.handles.insert(box_key(&spec.box_id), handle);
                 self.boxes.insert(position, state);
@@ -392,15 +396,18 @@ impl Fleet {
     /// Virtual time of the turns among balls that ask for the same role as `ball`.
     #[must_use]
     pub fn turn(&self, ball: &Ball) -> f64 {
-        self.turn_of(ball.role.as_deref().unwrap_or_default())
+        self.turn_of(ball.role.as_deref())
     }
 
-    fn turn_of(&self, role: &str) -> f64 {
-        self.turns.get(role).copied().unwrap_or(0.0)
+    fn turn_of(&self, role: Option<&str>) -> f64 {
+        role.map_or(self.turn, |role| self.turns.get(role).copied().unwrap_or(0.0))
     }
 
     fn set_turn(&mut self, ball: &Ball, turn: f64) {
-        let role = ball.role.as_deref().unwrap_or_default();
+        let Some(role) = ball.role.as_deref() else {
+            self.turn = turn;
+            return;
+        };
         match self.turns.get_mut(role) {
             Some(known) => *known = turn,
             None => {
