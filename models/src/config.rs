@@ -71,6 +71,9 @@ pub struct FleetConfig {
     pub failure_half_life_ms: u64,
     /// Quantile of the background forecast that `predicted_load` counts with: 0.5, 0.9 or 0.99.
     pub forecast_quantile: f64,
+    /// While a candidate is in shadow, boxes whose score is above the best by at most this share of it
+    /// are drawn from evenly, for non-critical balls; 0 (the default): never.
+    pub exploration_tolerance: f64,
 }
 
 impl Default for FleetConfig {
@@ -106,6 +109,7 @@ impl Default for FleetConfig {
             failure_load: 1.0,
             failure_half_life_ms: 30_000,
             forecast_quantile: 0.5,
+            exploration_tolerance: 0.0,
         }
     }
 }
@@ -124,6 +128,7 @@ impl FleetConfig {
             ("observing_failure_share", self.observing_failure_share),
             ("ejection_share_max", self.ejection_share_max),
             ("panic_share", self.panic_share),
+            ("exploration_tolerance", self.exploration_tolerance),
         ] {
             if !(0.0..=1.0).contains(&share) {
                 return Err(Invalid::new(field, share, "0 to 1"));

@@ -183,7 +183,8 @@ impl OffPolicy {
         if self.samples.is_empty() {
             return Err(Unsupported::Empty);
         }
-        let covered = self.samples.iter().map(|sample| sample.covered).sum::<f64>() / self.samples.len() as f64;
+        let covered =
+            self.samples.iter().map(|sample| sample.covered).sum::<f64>() / self.samples.len() as f64;
         if covered < COVERED_SHARE_LEAST { Err(Unsupported::NotCovered { covered }) } else { Ok(covered) }
     }
 
