@@ -202,7 +202,8 @@ impl OffPolicy {
     }
 }
 
-/// The largest value known to be refuted from below, to the precision.
+/// The largest value known to be refuted from below, to the precision; bisection takes the refuted
+/// values to have no gaps, which is not proven for stakes that depend on the value.
 fn lower(samples: impl Iterator<Item = Sample> + Clone, alpha: f64, planned: u64) -> f64 {
     let is_refuted = |mean| refutes(samples.clone(), mean, alpha, planned);
     let (mut low, mut high) = (0.0, 1.0);
