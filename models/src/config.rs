@@ -99,6 +99,9 @@ pub struct FleetConfig {
     pub accept_interval_ms: u64,
     /// Half-life of a measured latency.
     pub latency_half_life_ms: u64,
+    /// While a candidate is in shadow, boxes whose score is above the best by at most this share of it
+    /// are drawn from evenly, for non-critical balls; 0 (the default): never.
+    pub exploration_tolerance: f64,
 }
 
 impl Default for FleetConfig {
@@ -142,6 +145,7 @@ impl Default for FleetConfig {
             hash_bound: 1.01,
             accept_interval_ms: 60_000,
             latency_half_life_ms: 10_000,
+            exploration_tolerance: 0.0,
         }
     }
 }
@@ -161,6 +165,7 @@ impl FleetConfig {
             ("ejection_share_max", self.ejection_share_max),
             ("panic_share", self.panic_share),
             ("hot_quantile", self.hot_quantile),
+            ("exploration_tolerance", self.exploration_tolerance),
         ] {
             if !(0.0..=1.0).contains(&share) {
                 return Err(Invalid::new(field, share, "0 to 1"));

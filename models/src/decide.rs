@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::chance::stable_share;
+use crate::chance::{draw_of, stable_share};
+use crate::config::FleetConfig;
 use crate::decision::{Candidate, Decision, Refusal, Route, Verdict};
 use crate::domain::{Ball, Class};
 use crate::fleet::Fleet;
@@ -43,7 +44,37 @@ pub fn route(fleet: &Fleet, ball: &Ball) -> (Route, StrategyName) {
 #[must_use]
 pub fn decide(fleet: &Fleet, ball: Arc<Ball>, draw: u64, ranking: &mut Ranking) -> Decision {
     let (route, strategy) = route(fleet, &ball);
-    decide_by(fleet, ball, draw, strategy, route, ranking)
+    let mut decision = decide_by(fleet, ball, draw, strategy, route, ranking);
+    if fleet.config().candidate.is_some() && route == Route::Primary {
+        explore(&mut decision, fleet.config());
+    }
+    decision
+}
+
+/// Number of the best candidates that are as good as the best, to within `tolerance`, a share.
+///
+/// Each of them is chosen with one over this; every other box with 0. So the logged candidates and the
+/// configuration give the whole distribution again.
+#[must_use]
+pub fn explored(candidates: &[Candidate], tolerance: f64) -> usize {
+    let best = candidates.first().map_or(f64::NAN, |candidate| candidate.score);
+    // A best score of 0 or infinity, or one that is no number, has no share.
+    let limit = best + best.abs() * tolerance;
+    let close = candidates.iter().take_while(|candidate| candidate.score <= limit && limit.is_finite());
+    close.count().max(1).min(candidates.len())
+}
+
+/// Draw evenly among the boxes that are as good as the best; the draw is the ball's and the
+/// configuration's, so that a retry is no second draw. A strategy that draws by itself is left alone.
+fn explore(decision: &mut Decision, config: &FleetConfig) {
+    if config.exploration_tolerance <= 0.0 || decision.propensity < 1.0 {
+        return;
+    }
+    let close = explored(&decision.candidates, config.exploration_tolerance);
+    let Verdict::Placed { box_id, .. } = &mut decision.verdict else { return };
+    let share = stable_share(decision.ball.key(), draw_of(config.seed, config.version));
+    *box_id = decision.candidates[((share * close as f64) as usize).min(close - 1)].box_id.clone();
+    decision.propensity = 1.0 / close as f64;
 }
 
 /// Decide by a named strategy, as a candidate in shadow or a simulation does.
@@ -146,4 +177,59 @@ pub fn explain(fleet: &Fleet, ball: Arc<Ball>, draw: u64) -> Explanation {
         *causes.entry(refusal).or_insert(0) += 1;
     }
     Explanation { decision, boxes, causes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranked(scores: &[f64]) -> Vec<Candidate> {
+        let candidate = |(index, score): (usize, &f64)| Candidate {
+            box_id: format!("box-{index}").into(),
+            score: *score,
+        };
+        scores.iter().enumerate().map(candidate).collect()
+    }
+
+    #[test]
+    fn only_boxes_within_the_tolerance_are_explored() {
+        assert_eq!(explored(&ranked(&[0.5, 0.52, 0.6]), 0.1), 2);
+        assert_eq!(explored(&ranked(&[0.5, 0.5, 0.6]), 0.0), 2);
+        assert_eq!(explored(&ranked(&[0.0, 0.1]), 1.0), 1);
+        assert_eq!(explored(&ranked(&[f64::INFINITY, f64::INFINITY]), 1.0), 1);
+        assert_eq!(explored(&ranked(&[f64::NAN, 0.1]), 1.0), 1);
+        assert_eq!(explored(&[], 1.0), 0);
+    }
+
+    #[test]
+    fn the_choice_is_even_stable_and_logged() {
+        let config = FleetConfig { exploration_tolerance: 0.1, ..FleetConfig::default() };
+        let mut chosen = [0_u32; 3];
+        for index in 0..3_000 {
+            let ball = Ball::new(index.to_string());
+            let choose = || {
+                let candidates = ranked(&[0.5, 0.51, 0.9]);
+                let mut decision = Decision {
+                    verdict: Verdict::Placed { box_id: candidates[0].box_id.clone(), lease_expires_at_ms: 1 },
+                    ball: Arc::new(ball.clone()),
+                    strategy_id: "s".into(),
+                    route: Route::Primary,
+                    panic: false,
+                    propensity: 1.0,
+                    draw: 0,
+                    config_version: 1,
+                    candidates,
+                    refused: BTreeMap::new(),
+                };
+                explore(&mut decision, &config);
+                decision
+            };
+            let decision = choose();
+            assert_eq!(decision, choose());
+            assert!((decision.propensity - 0.5).abs() < 1e-12);
+            let place = decision.candidates.iter().position(|c| Some(&c.box_id) == decision.box_id());
+            chosen[place.unwrap()] += 1;
+        }
+        assert!(chosen[2] == 0 && chosen[0].abs_diff(1_500) < 150, "{chosen:?}");
+    }
 }

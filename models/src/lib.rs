@@ -12,6 +12,7 @@ pub mod decision;
 pub mod domain;
 pub mod engine;
 pub mod event;
+pub mod evidence;
 pub mod fleet;
 pub mod forecast;
 pub mod pools;
