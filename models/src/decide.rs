@@ -217,6 +217,7 @@ mod tests {
                     panic: false,
                     propensity: 1.0,
                     draw: 0,
+                    reserved: None,
                     config_version: 1,
                     candidates,
                     refused: BTreeMap::new(),
