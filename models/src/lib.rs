@@ -14,5 +14,6 @@ pub mod engine;
 pub mod event;
 pub mod fleet;
 pub mod forecast;
+pub mod policy;
 pub mod simulation;
 pub mod strategy;

@@ -6,5 +6,6 @@ pub mod commands;
 pub mod demo;
 pub mod evaluation;
 pub mod learners;
+pub mod policy;
 pub mod report;
 pub mod suites;

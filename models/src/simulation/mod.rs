@@ -18,6 +18,7 @@ use crate::engine::{Engine, Stamp};
 use crate::event::Event;
 use crate::fleet::Fleet;
 use crate::forecast::ForecastModel;
+use crate::policy::PlacementPolicy;
 
 /// A ball on its way.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,18 +99,16 @@ pub fn simulate(
     model: Option<(Arc<str>, Arc<ForecastModel>)>,
     observe: &mut dyn FnMut(&Event),
 ) -> Simulated {
-    let mut run = Run::new(scenario, model);
-    while let Some(Reverse((at_ms, moment))) = run.queue.pop() {
-        run.at_ms = at_ms;
-        match moment {
-            Moment::Arrive { index } => run.arrive(index),
-            Moment::Finish { position, epoch } => run.finish(position, epoch),
-            Moment::Report { position } => run.report(position),
-        }
-        run.result.events += run.events.len() as u64;
-        run.events.drain(..).for_each(|event| observe(&event));
-    }
-    run.summarise()
+    Run::new(scenario, model, None).go(observe)
+}
+
+/// Run `scenario` with a placement policy, calling `observe` with every event.
+pub fn simulate_policy(
+    scenario: &Scenario,
+    policy: (Arc<str>, Arc<PlacementPolicy>),
+    observe: &mut dyn FnMut(&Event),
+) -> Simulated {
+    Run::new(scenario, None, Some(policy)).go(observe)
 }
 
 struct Run<'a> {
@@ -129,7 +128,11 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(scenario: &'a Scenario, model: Option<(Arc<str>, Arc<ForecastModel>)>) -> Self {
+    fn new(
+        scenario: &'a Scenario,
+        model: Option<(Arc<str>, Arc<ForecastModel>)>,
+        policy: Option<(Arc<str>, Arc<PlacementPolicy>)>,
+    ) -> Self {
         let boxes = scenario.boxes.len();
         let mut run = Self {
             scenario,
@@ -149,8 +152,22 @@ impl<'a> Run<'a> {
                 ..Simulated::default()
             },
         };
-        run.start(model);
+        run.start(model, policy);
         run
+    }
+
+    fn go(mut self, observe: &mut dyn FnMut(&Event)) -> Simulated {
+        while let Some(Reverse((at_ms, moment))) = self.queue.pop() {
+            self.at_ms = at_ms;
+            match moment {
+                Moment::Arrive { index } => self.arrive(index),
+                Moment::Finish { position, epoch } => self.finish(position, epoch),
+                Moment::Report { position } => self.report(position),
+            }
+            self.result.events += self.events.len() as u64;
+            self.events.drain(..).for_each(|event| observe(&event));
+        }
+        self.summarise()
     }
 
     fn stamp(&self) -> Stamp {
@@ -158,7 +175,11 @@ impl<'a> Run<'a> {
     }
 
     /// Configure, activate and register, as a server's first requests do.
-    fn start(&mut self, model: Option<(Arc<str>, Arc<ForecastModel>)>) {
+    fn start(
+        &mut self,
+        model: Option<(Arc<str>, Arc<ForecastModel>)>,
+        policy: Option<(Arc<str>, Arc<PlacementPolicy>)>,
+    ) {
         let first_ms = self.scenario.arrivals.first().map_or(0, |arrival| arrival.at_ms);
         // Reports begin a day before, so that histories are full when the first ball comes.
         self.at_ms = self
@@ -171,6 +192,9 @@ impl<'a> Run<'a> {
         let stamp = self.stamp();
         if model.is_some() {
             self.engine.activate(model, stamp, &mut self.events);
+        }
+        if policy.is_some() {
+            self.engine.activate_policy(policy, stamp, &mut self.events);
         }
         for (position, simulated) in self.scenario.boxes.iter().enumerate() {
             // The scenario's author checks its specifications; a refused box takes no balls.

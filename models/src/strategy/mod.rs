@@ -3,6 +3,7 @@
 
 mod critical_rule;
 mod earliest_completion;
+mod learned;
 mod least_loaded;
 mod least_work_left;
 mod power_of_two;
@@ -40,11 +41,13 @@ pub enum StrategyName {
     PredictedLoad,
     /// The deterministic rule of critical balls: least load now, no model.
     CriticalRule,
+    /// The trained placement policy.
+    Learned,
 }
 
 impl StrategyName {
     /// All strategies, in the order of every array over them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Random,
         Self::RoundRobin,
         Self::LeastLoaded,
@@ -54,6 +57,7 @@ impl StrategyName {
         Self::EarliestCompletion,
         Self::PredictedLoad,
         Self::CriticalRule,
+        Self::Learned,
     ];
 
     /// The name used in configuration, JSON and metrics.
@@ -76,6 +80,7 @@ impl StrategyName {
             "earliest_completion.v1",
             "predicted_load.v1",
             "critical_rule.v1",
+            "learned.v1",
         ][self as usize]
     }
 
@@ -85,7 +90,10 @@ impl StrategyName {
         match self {
             Self::Random | Self::RoundRobin => "weights",
             Self::LeastLoaded | Self::PowerOfTwo | Self::CriticalRule => "load now",
-            Self::LeastWorkLeft | Self::LeastWorkLeftSlowTie | Self::EarliestCompletion => {
+            Self::LeastWorkLeft
+            | Self::LeastWorkLeftSlowTie
+            | Self::EarliestCompletion
+            | Self::Learned => {
                 "work sizes and speeds"
             }
             Self::PredictedLoad => "load now and forecasts",
@@ -96,6 +104,12 @@ impl StrategyName {
     #[must_use]
     pub fn needs_model(self) -> bool {
         self == Self::PredictedLoad
+    }
+
+    /// Whether it is nothing without a placement policy.
+    #[must_use]
+    pub fn needs_policy(self) -> bool {
+        self == Self::Learned
     }
 
     /// Rank the boxes of `view` into `ranking`.
@@ -112,6 +126,7 @@ impl StrategyName {
             Self::EarliestCompletion => earliest_completion::rank(view, ranking),
             Self::PredictedLoad => predicted_load::rank(view, ranking),
             Self::CriticalRule => critical_rule::rank(view, ranking),
+            Self::Learned => learned::rank(view, ranking),
         }
     }
 }

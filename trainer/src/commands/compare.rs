@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use berth_models::config::FleetConfig;
 use berth_models::forecast::ForecastModel;
-use berth_models::simulation::{Simulated, simulate};
+use berth_models::policy::PlacementPolicy;
+use berth_models::simulation::{Simulated, simulate, simulate_policy};
 use berth_models::strategy::StrategyName;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,12 +23,13 @@ use crate::suites::{NAMES, Seeds, Suite};
 #[command(after_help = "Examples:
   berth-trainer compare --suite iclr19
   berth-trainer compare --suite park --seeds fresh --json
-  berth-trainer compare --suite park --policy model/   adds predicted_load with that artifact")]
+  berth-trainer compare --suite park --policy model/   adds what needs that artifact: predicted_load
+                                                       for a forecast, learned for a placement policy")]
 pub struct Args {
     /// The suite: iclr19 or park.
     #[arg(long, value_parser = NAMES)]
     suite: String,
-    /// Artifact directory of a forecast; adds the strategies that need one.
+    /// Artifact directory of a forecast or of a placement policy; adds the strategies that need it.
     #[arg(long, value_name = "DIR")]
     policy: Option<PathBuf>,
     /// The suite's named seeds, or fresh ones derived from the commit's hash.
@@ -83,7 +85,36 @@ struct Metrics {
     refused: u64,
 }
 
-type Artifact = (Arc<str>, Arc<ForecastModel>);
+/// What `--policy` brings, with its id.
+enum Artifact {
+    Forecast(Arc<str>, Arc<ForecastModel>),
+    Policy(Arc<str>, Arc<PlacementPolicy>),
+}
+
+impl Artifact {
+    fn load(folder: &std::path::Path) -> anyhow::Result<Self> {
+        if crate::commands::policy::is_policy(folder) {
+            let bundle = crate::commands::policy::load(folder)?;
+            let id = bundle.manifest().policy_id.as_str().into();
+            return Ok(Self::Policy(id, Arc::new(bundle.policy().clone())));
+        }
+        let bundle = crate::artifact_folder::load(folder)?;
+        let id = bundle.manifest().strategy_id.as_str().into();
+        Ok(Self::Forecast(id, Arc::new(bundle.into_model())))
+    }
+
+    /// Its id, where strategy `name` is nothing without it.
+    fn id_for(&self, name: StrategyName) -> Option<&Arc<str>> {
+        match self {
+            Self::Forecast(id, _) => name.needs_model().then_some(id),
+            Self::Policy(id, _) => name.needs_policy().then_some(id),
+        }
+    }
+}
+
+fn is_rule(name: StrategyName) -> bool {
+    !name.needs_model() && !name.needs_policy()
+}
 
 /// Run the command; returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
@@ -92,15 +123,11 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         SeedsName::Fresh => Seeds::Fresh(args.fresh_from.map_or_else(commit_hash, Ok)?),
     };
     let suite = Suite::new(&args.suite, &seeds)?;
-    let artifact = args.policy.as_deref().map(crate::artifact_folder::load).transpose()?;
-    let artifact = artifact.map(|bundle| {
-        let id: Arc<str> = bundle.manifest().strategy_id.as_str().into();
-        (id, Arc::new(bundle.into_model()))
-    });
+    let artifact = args.policy.as_deref().map(Artifact::load).transpose()?;
     let names = StrategyName::ALL
         .into_iter()
         .filter(|name| *name != StrategyName::CriticalRule)
-        .filter(|name| artifact.is_some() || !name.needs_model());
+        .filter(|name| is_rule(*name) || artifact.as_ref().is_some_and(|a| a.id_for(*name).is_some()));
     let names: Vec<StrategyName> = names.collect();
     let progress = progress(names.len() * suite.traces.len(), args.json);
     let results: Vec<(StrategyName, Vec<Simulated>)> = names
@@ -145,7 +172,15 @@ fn run_strategy(
         let mut scenario = trace.clone();
         scenario.config = FleetConfig { primary: name, ..scenario.config };
         progress.inc(1);
-        simulate(&scenario, artifact.cloned(), &mut |_| {})
+        match artifact {
+            Some(Artifact::Policy(id, policy)) => {
+                simulate_policy(&scenario, (id.clone(), policy.clone()), &mut |_| {})
+            }
+            Some(Artifact::Forecast(id, model)) => {
+                simulate(&scenario, Some((id.clone(), model.clone())), &mut |_| {})
+            }
+            None => simulate(&scenario, None, &mut |_| {}),
+        }
     };
     suite.traces.iter().map(run).collect()
 }
@@ -159,7 +194,7 @@ fn summarise(
     let sum = |runs: &[Simulated]| runs.iter().map(|run| run.total_ms).sum::<u64>();
     let best = results
         .iter()
-        .filter(|(name, _)| !name.needs_model())
+        .filter(|(name, _)| is_rule(*name))
         .min_by_key(|(_, runs)| sum(runs))
         .context("no strategy ran")?;
     let rows = results.iter().map(|(name, runs)| row(*name, artifact, runs, &best.1)).collect();
@@ -187,9 +222,9 @@ fn row(name: StrategyName, artifact: Option<&Artifact>, runs: &[Simulated], best
     times.sort_unstable();
     let p99 = times.len().saturating_sub(1) * 99 / 100;
     Row {
-        strategy_id: match artifact {
-            Some((id, _)) if name.needs_model() => format!("{}+{id}", name.versioned()),
-            _ => name.versioned().to_owned(),
+        strategy_id: match artifact.and_then(|artifact| artifact.id_for(name)) {
+            Some(id) => format!("{}+{id}", name.versioned()),
+            None => name.versioned().to_owned(),
         },
         sees: name.sees(),
         score: score.mean,

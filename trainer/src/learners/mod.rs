@@ -1,6 +1,8 @@
 //! One learner a file, behind one interface.
 
+pub mod evolution;
 pub mod hessboost;
+pub mod policy;
 
 use berth_models::forecast::FEATURE_COUNT;
 use berth_models::forecast::ensemble::Ensemble;

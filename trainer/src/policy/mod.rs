@@ -1,0 +1,10 @@
+//! Training of the placement policy: traffic, the environment, the loop, and the verdict.
+
+pub mod environment;
+pub mod normalisation;
+pub mod traffic;
+pub mod training;
+pub mod verdict;
+
+#[cfg(test)]
+mod tests;
