@@ -292,8 +292,7 @@ fn feature_schema() -> String {
 }
 
 fn parse<T: serde::de::DeserializeOwned>(file: &'static str, bytes: &[u8]) -> Result<T, PolicyError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| PolicyError::Unreadable { file, reason: error.to_string() })
+    serde_json::from_slice(bytes).map_err(|error| PolicyError::Unreadable { file, reason: error.to_string() })
 }
 
 fn weights_bytes(scorer: &Scorer) -> Vec<u8> {

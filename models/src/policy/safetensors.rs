@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_and_every_cut_is_refused() {
-        let tensor = |shape: &[usize], values: &[f32]| Tensor { shape: shape.to_vec(), values: values.to_vec() };
+        let tensor =
+            |shape: &[usize], values: &[f32]| Tensor { shape: shape.to_vec(), values: values.to_vec() };
         let tensors = BTreeMap::from([
             ("bias".to_owned(), tensor(&[2], &[1.5, -0.0])),
             ("weights".to_owned(), tensor(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, f32::MIN_POSITIVE])),
@@ -103,7 +104,8 @@ mod tests {
 
     #[test]
     fn headers_that_lie_are_refused() {
-        let file = |header: &str| [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
+        let file =
+            |header: &str| [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
         for header in [
             r#"{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#,
             r#"{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}"#,

@@ -90,10 +90,7 @@ impl StrategyName {
         match self {
             Self::Random | Self::RoundRobin => "weights",
             Self::LeastLoaded | Self::PowerOfTwo | Self::CriticalRule => "load now",
-            Self::LeastWorkLeft
-            | Self::LeastWorkLeftSlowTie
-            | Self::EarliestCompletion
-            | Self::Learned => {
+            Self::LeastWorkLeft | Self::LeastWorkLeftSlowTie | Self::EarliestCompletion | Self::Learned => {
                 "work sizes and speeds"
             }
             Self::PredictedLoad => "load now and forecasts",

@@ -1,5 +1,6 @@
 //! `berth-trainer policy`: train placement policies.
 
+mod evaluate;
 mod folder;
 mod output;
 mod train;
@@ -17,6 +18,8 @@ pub struct Args {
 enum Command {
     /// Train a placement policy in the simulator, judge it on seeds of its own, and write the artifact.
     Train(train::Args),
+    /// Measure a policy under other loads and sizes, with the fallbacks that serving has.
+    Evaluate(evaluate::Args),
 }
 
 /// Run the command; returns the exit code.
@@ -26,5 +29,6 @@ enum Command {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     match args.command {
         Command::Train(args) => train::run(&args),
+        Command::Evaluate(args) => evaluate::run(&args),
     }
 }

@@ -59,7 +59,8 @@ impl Evolution {
     }
 
     fn perturbed(&self, noise: &[f64], sign: f64) -> Vec<f32> {
-        let shifted = |(parameter, noise): (&f32, &f64)| (f64::from(*parameter) + sign * SIGMA * noise) as f32;
+        let shifted =
+            |(parameter, noise): (&f32, &f64)| (f64::from(*parameter) + sign * SIGMA * noise) as f32;
         self.state.parameters.iter().zip(noise).map(shifted).collect()
     }
 

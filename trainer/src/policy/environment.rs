@@ -36,6 +36,9 @@ pub const RULES: [(StrategyName, Chooser<'static>); 2] = [
     (StrategyName::EarliestCompletion, Chooser::EarliestCompletion),
 ];
 
+/// Hears of a decision: the pool and the ball's work, and the boxes.
+type Observe<'a> = dyn FnMut((&Pool, f64), &[BoxInput]) + 'a;
+
 /// Boxes between two arrivals. Reused between episodes.
 #[derive(Debug, Clone)]
 pub struct Environment {
@@ -75,12 +78,7 @@ impl Environment {
     }
 
     /// As [`Self::play`], calling `observe` with every decision's pool (and the ball's work) and boxes.
-    pub fn play_observed(
-        &mut self,
-        trace: &Trace,
-        chooser: Chooser<'_>,
-        observe: &mut dyn FnMut((&Pool, f64), &[BoxInput]),
-    ) -> u64 {
+    pub fn play_observed(&mut self, trace: &Trace, chooser: Chooser<'_>, observe: &mut Observe<'_>) -> u64 {
         self.run(trace, &mut |environment, pool, work_ms| {
             observe((pool, work_ms), &environment.inputs);
             environment.choose(pool, work_ms, chooser)

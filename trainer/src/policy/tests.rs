@@ -3,37 +3,21 @@
 use std::sync::Arc;
 
 use berth_models::chance::unit;
-use berth_models::config::FleetConfig;
 use berth_models::decision::Route;
-use berth_models::domain::{Ball, BoxSpec, Capacity};
+use berth_models::domain::Class;
 use berth_models::event::EventKind;
 use berth_models::policy::scorer::PARAMETERS;
 use berth_models::policy::{PlacementPolicy, Regime, Scorer};
-use berth_models::simulation::{Arrival, Discipline, Scenario, SimulatedBox, simulate, simulate_policy};
+use berth_models::simulation::{Scenario, simulate, simulate_policy};
 use berth_models::strategy::StrategyName;
 
 use super::environment::{Chooser, Environment};
+use super::kernel;
 use super::normalisation::{self, Normalisation};
 use super::traffic::{Family, Purpose, Trace};
 
 fn scenario(family: Family, trace: &Trace, primary: StrategyName) -> Scenario {
-    let boxes = family.speeds().into_iter().enumerate().map(|(index, speed)| {
-        let mut spec = BoxSpec::new(&format!("server-{index}"), Capacity([None, None, None, Some(100_000)]));
-        spec.speed = speed;
-        SimulatedBox { spec, discipline: Discipline::Fifo, background: Vec::new() }
-    });
-    let arrivals = trace.arrivals.iter().enumerate().map(|(index, (at_ms, work_ms))| {
-        let mut ball = Ball::new(format!("job-{index:05}"));
-        ball.work_ms = Some(*work_ms);
-        Arrival { at_ms: *at_ms, ball: Arc::new(ball), service_ms: *work_ms }
-    });
-    Scenario {
-        config: FleetConfig { lease_ms_default: 24 * 3_600_000, primary, ..FleetConfig::default() },
-        boxes: boxes.collect(),
-        arrivals: arrivals.collect(),
-        report_every_ms: None,
-        measured_from_ms: 0,
-    }
+    kernel::scenario(&family.speeds(), trace, primary)
 }
 
 /// A policy of arbitrary weights that decides everywhere but in the first balls.
@@ -44,15 +28,8 @@ fn policy(family: Family, load_to: f64) -> PlacementPolicy {
     shape.log_work_spread = 1e9;
     let parameters = (0..PARAMETERS).map(|index| (unit(5, index as u64 + 1) - 0.5) as f32).collect();
     let rule = StrategyName::LeastWorkLeft;
-    let regime = Regime {
-        load_from: 0.0,
-        load_to,
-        rule,
-        ratio: 0.5,
-        ratio_low: 0.4,
-        ratio_high: 0.6,
-        traces: 1,
-    };
+    let regime =
+        Regime { load_from: 0.0, load_to, rule, ratio: 0.5, ratio_low: 0.4, ratio_high: 0.6, traces: 1 };
     let scorer = Scorer::new(parameters, mean, inverse_spread).unwrap();
     PlacementPolicy { scorer, scale, regimes: vec![regime], trained_on: shape, rule }
 }
@@ -107,7 +84,37 @@ fn outside_its_regimes_and_with_other_sizes_the_rule_decides() {
     let rule = Environment::new(&family.speeds()).play(&trace, Chooser::LeastWorkLeft);
     assert_eq!(total(policy(family, 0.01), Route::OutsideRegime), (rule, 1_000));
     let mut drifted = policy(family, 1e12);
-    drifted.trained_on.log_work_spread = 0.001;
+    drifted.trained_on.log_work_spread = 0.01;
+    drifted.trained_on.log_work_mean += 1.0;
     let (ms, count) = total(drifted, Route::InputDrift);
     assert!(ms == rule && count > 900, "{ms} {rule} {count}");
+}
+
+#[test]
+fn a_poisoned_policy_is_seen_and_the_rule_decides() {
+    let family = Family::Park;
+    let trace = family.trace(Purpose::Training, 7, 4, 0.9, 500);
+    let mut poisoned = policy(family, 1e12);
+    // Finite weights, so that it loads; sums of them are not.
+    let (mean, spread) = (*poisoned.scorer.mean(), *poisoned.scorer.inverse_spread());
+    poisoned.scorer = Scorer::new(vec![f32::MAX; PARAMETERS], mean, spread).unwrap();
+    let mut routes = Vec::new();
+    let mut scenario = scenario(family, &trace, StrategyName::Learned);
+    let run = |scenario: &Scenario, routes: &mut Vec<Route>| {
+        simulate_policy(scenario, ("test".into(), Arc::new(poisoned.clone())), &mut |event| {
+            if let EventKind::Decided { decision } = &event.kind {
+                routes.push(decision.route);
+            }
+        })
+    };
+    let total_ms = run(&scenario, &mut routes).total_ms;
+    let rule = Environment::new(&family.speeds()).play(&trace, Chooser::LeastWorkLeft);
+    assert_eq!(total_ms, rule);
+    assert!(routes.iter().filter(|route| **route == Route::NotFinite).count() > 400);
+    for arrival in &mut scenario.arrivals {
+        Arc::make_mut(&mut arrival.ball).class = Class::Critical;
+    }
+    routes.clear();
+    run(&scenario, &mut routes);
+    assert!(routes.len() == 500 && routes.iter().all(|route| *route == Route::Critical));
 }

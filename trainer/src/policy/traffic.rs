@@ -67,7 +67,7 @@ impl Family {
     fn work_ms(self, uniform: f64) -> f64 {
         let work_ms = match self {
             Self::Iclr19 => 100.0 + 900.0 * uniform,
-            Self::Park => 100.0 * libm::pow(1.0 - uniform, -1.0 / 1.5),
+            Self::Park => pareto_ms(uniform, 1.5),
         };
         work_ms.trunc()
     }
@@ -88,6 +88,26 @@ impl Family {
             .collect();
         Trace { arrivals }
     }
+}
+
+/// Pareto of `shape` from 100.
+fn pareto_ms(uniform: f64, shape: f64) -> f64 {
+    100.0 * libm::pow(1.0 - uniform, -1.0 / shape)
+}
+
+/// A trace of Pareto sizes of any shape, for evaluation under shift; no training sees these seeds.
+#[must_use]
+pub fn pareto_trace(seed: u64, index: u64, shape: f64, gap_ms: f64, jobs: usize) -> Trace {
+    let draw = xxh3_64_with_seed(format!("shift {shape} {gap_ms} {index}").as_bytes(), seed);
+    let mut at_ms = 0;
+    let arrivals = (0..jobs as u64)
+        .map(|job| {
+            let work_ms = pareto_ms(unit(draw, 2 * job + 1), shape).trunc();
+            at_ms += (gap_ms * -libm::log(1.0 - unit(draw, 2 * job + 2))) as u64;
+            (at_ms, work_ms)
+        })
+        .collect();
+    Trace { arrivals }
 }
 
 #[cfg(test)]

@@ -77,7 +77,8 @@ fn forward(scorer: &Scorer, features: &[f32]) -> f64 {
             * f64::from(scorer.inverse_spread()[index])
     };
     let unit = |unit: usize| {
-        let sum: f64 = (0..INPUTS).map(|index| input(index) * f64::from(weights[index * HIDDEN + unit])).sum();
+        let sum: f64 =
+            (0..INPUTS).map(|index| input(index) * f64::from(weights[index * HIDDEN + unit])).sum();
         (sum + f64::from(weights[INPUTS * HIDDEN + unit])).max(0.0)
     };
     let learned: f64 = (0..HIDDEN).map(|h| unit(h) * f64::from(weights[(INPUTS + 1) * HIDDEN + h])).sum();

@@ -9,8 +9,7 @@ fn bundle() -> PolicyBundle {
     let trained_on = Shape { log_work_mean: 5.0, log_work_spread: 0.6, work_ms_mean: 300.0 };
     let rule = StrategyName::LeastWorkLeft;
     let (load_from, load_to) = (0.8, 1.0);
-    let regime =
-        Regime { load_from, load_to, rule, ratio: 0.7, ratio_low: 0.6, ratio_high: 0.8, traces: 9 };
+    let regime = Regime { load_from, load_to, rule, ratio: 0.7, ratio_low: 0.6, ratio_high: 0.8, traces: 9 };
     let policy = PlacementPolicy {
         scorer,
         scale: trained_on.scale(0.6),

@@ -10,8 +10,8 @@ use berth_models::strategy::StrategyName;
 use super::{folder, output};
 use crate::cli::{EXIT_BAR_NOT_MET, EXIT_DONE};
 use crate::learners::policy::{NAMES, World, by_name};
-use crate::policy::training::{Progress, Settings, train};
 use crate::policy::traffic::Family;
+use crate::policy::training::{Progress, Settings, train};
 use crate::policy::{normalisation, verdict};
 
 /// Arguments of `berth-trainer policy train`.
@@ -56,12 +56,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     folder::prepare(&args.out)?;
     let family = Family::of_suite(&args.suite).context("the suite has no traffic to train on")?;
-    let settings = Settings {
-        family,
-        seed: args.seed,
-        iterations: args.iterations,
-        patience: args.patience,
-    };
+    let settings = Settings { family, seed: args.seed, iterations: args.iterations, patience: args.patience };
     let speeds = family.speeds();
     let normalisation = normalisation::measure(family, args.seed)?;
     let scale = normalisation.shape.scale(speeds.iter().sum::<f64>() / speeds.len() as f64);
