@@ -47,7 +47,7 @@ pub struct Manifest {
     pub scale: Scale,
     /// Traffic it was trained on.
     pub trained_on: Shape,
-    /// The rule that decides outside all regimes and under drift.
+    /// The rule that decides outside all regimes.
     pub rule: StrategyName,
     /// Where it was measured.
     pub regimes: Vec<Regime>,

@@ -61,7 +61,7 @@ pub struct PlacementPolicy {
     pub regimes: Vec<Regime>,
     /// Traffic it was trained on.
     pub trained_on: traffic::Shape,
-    /// The rule that decides outside all regimes and under drift.
+    /// The rule that decides outside all regimes.
     pub rule: StrategyName,
 }
 
@@ -75,14 +75,11 @@ impl PlacementPolicy {
         let Some(load) = traffic.load(&self.trained_on, speed_sum) else {
             return Err((Route::OutsideRegime, self.rule));
         };
-        if traffic.has_drifted(&self.trained_on) {
-            return Err((Route::InputDrift, self.rule));
-        }
         let regime = self.regimes.iter().find(|r| (r.load_from..r.load_to).contains(&load));
-        match regime {
-            Some(regime) if regime.is_ahead() => Ok(()),
-            Some(regime) => Err((Route::OutsideRegime, regime.rule)),
-            None => Err((Route::OutsideRegime, self.rule)),
+        let rule = regime.map_or(self.rule, |regime| regime.rule);
+        if traffic.has_drifted(&self.trained_on) {
+            return Err((Route::InputDrift, rule));
         }
+        if regime.is_some_and(Regime::is_ahead) { Ok(()) } else { Err((Route::OutsideRegime, rule)) }
     }
 }
