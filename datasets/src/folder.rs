@@ -95,7 +95,11 @@ impl Manifest {
 
 /// Whether a path is an ingested folder (of any version).
 pub(crate) fn is_ingested(path: &Path) -> bool {
-    let text = std::fs::read_to_string(path.join(MANIFEST)).unwrap_or_default();
+    let manifest = path.join(MANIFEST);
+    if !manifest.is_file() {
+        return false;
+    }
+    let text = std::fs::read_to_string(manifest).unwrap_or_default();
     serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| value["kind"] == KIND)
 }
 

@@ -1,12 +1,11 @@
 //! Names of the formats that can be read, and their detection.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::DatasetError;
-use crate::adapters::{access_log, alibaba2018, azure_llm2023, genai2026, grid, swf};
+use crate::adapters::{access_log, alibaba2018, azure_llm2023, berth_log, genai2026, grid, swf};
+use crate::{DatasetError, source};
 
 /// A format that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +34,8 @@ pub enum FormatName {
     Swf,
     /// `TIMESTAMP,ContextTokens,GeneratedTokens`.
     AzureLlm2023,
+    /// Berth's own event log, as `berth-scheduler export` writes it.
+    BerthLog,
     /// The reply of Prometheus' `query_range`.
     Prometheus,
     /// Separated text with mapped columns.
@@ -47,7 +48,7 @@ pub enum FormatName {
 
 impl FormatName {
     /// Every format, with the name used on the command line.
-    pub const ALL: [(Self, &'static str); 16] = [
+    pub const ALL: [(Self, &'static str); 17] = [
         (Self::CraneDsp, "crane_dsp"),
         (Self::Nab, "nab"),
         (Self::BitbrainsRnd, "bitbrains_rnd"),
@@ -60,6 +61,7 @@ impl FormatName {
         (Self::AccessLog, "access_log"),
         (Self::Swf, "swf"),
         (Self::AzureLlm2023, "azure_llm2023"),
+        (Self::BerthLog, "berth_log"),
         (Self::Prometheus, "prometheus"),
         (Self::Csv, "csv"),
         (Self::Ndjson, "ndjson"),
@@ -96,20 +98,21 @@ const HEAD_BYTES: u64 = 65_536;
 /// Tell a file's format by its first bytes and its name; `Err` with what was found.
 pub(crate) fn detect(path: &Path, is_mapped: bool) -> Result<FormatName, DatasetError> {
     let mut head = Vec::new();
-    let file = File::open(path).map_err(DatasetError::io(path))?;
-    file.take(HEAD_BYTES).read_to_end(&mut head).map_err(DatasetError::io(path))?;
+    source::open(path)?.take(HEAD_BYTES).read_to_end(&mut head).map_err(DatasetError::io(path))?;
+    let unknown =
+        |found: &str| DatasetError::UnknownFormat { path: path.to_path_buf(), found: found.to_owned() };
     if head.starts_with(b"PAR1") {
-        return Ok(FormatName::Parquet);
+        let is_packed = crate::source::is_packed(path)?;
+        return if is_packed {
+            Err(unknown("Parquet in gzip; unpack it first"))
+        } else {
+            Ok(FormatName::Parquet)
+        };
     }
     let text = String::from_utf8_lossy(head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&head)).into_owned();
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    let unknown =
-        |found: &str| DatasetError::UnknownFormat { path: path.to_path_buf(), found: found.to_owned() };
     if first.is_empty() {
         return Err(unknown("the file is empty"));
-    }
-    if head.starts_with(b"\x1F\x8B") {
-        return Err(unknown("gzip; unpack it first"));
     }
     if text.contains('\0') {
         return Err(unknown("binary bytes"));
@@ -118,6 +121,7 @@ pub(crate) fn detect(path: &Path, is_mapped: bool) -> Result<FormatName, Dataset
         let is_reply = text.contains("\"resultType\"") || text.contains("\"errorType\"");
         return Ok(match is_reply {
             true => FormatName::Prometheus,
+            false if !is_mapped && berth_log::is_event(first) => FormatName::BerthLog,
             false if !is_mapped && access_log::is_access_log(&text) => FormatName::AccessLog,
             false => FormatName::Ndjson,
         });
@@ -135,7 +139,9 @@ pub(crate) fn detect(path: &Path, is_mapped: bool) -> Result<FormatName, Dataset
 /// Whether a file's name says that it holds data.
 pub(crate) fn has_data_extension(path: &Path) -> bool {
     const DATA: [&str; 8] = ["csv", "tsv", "txt", "log", "json", "jsonl", "ndjson", "parquet"];
-    path.extension().is_some_and(|extension| DATA.iter().any(|known| extension == *known))
+    source::unpacked_name(path)
+        .extension()
+        .is_some_and(|extension| DATA.iter().any(|known| extension == *known))
 }
 
 fn known_header(first: &str) -> Option<FormatName> {

@@ -17,9 +17,11 @@ mod quality;
 pub mod rows;
 mod samples;
 mod series;
+mod source;
 mod tables;
 mod time;
 
+pub use adapters::prometheus::check_prometheus_reply;
 pub use error::DatasetError;
 pub use folder::{Manifest, SourceFile, read_folder, write_folder};
 pub use format::FormatName;

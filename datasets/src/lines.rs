@@ -1,21 +1,19 @@
 //! Lines of a text file, one at a time, with their numbers; and the fields of a line.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use crate::{DatasetError, RejectReason};
+use crate::{DatasetError, RejectReason, source};
 
 /// Longest line that is looked at; a longer one is rejected, not held in memory.
 pub(crate) const MAX_LINE_BYTES: usize = 1 << 20;
-const BUFFER_BYTES: usize = 1 << 18;
 
 /// Reads a file line by line: no BOM, no line ends, blank lines skipped.
 ///
 /// Lines are cut before fields are, so an unclosed quote spoils its own line and not the rest of the file.
 pub(crate) struct LineReader {
     path: PathBuf,
-    reader: BufReader<File>,
+    reader: Box<dyn BufRead>,
     buffer: Vec<u8>,
     /// The number of the line last returned, from 1.
     pub(crate) line: u64,
@@ -23,9 +21,7 @@ pub(crate) struct LineReader {
 
 impl LineReader {
     pub(crate) fn open(path: &Path) -> Result<Self, DatasetError> {
-        let file = File::open(path).map_err(DatasetError::io(path))?;
-        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
-        Ok(Self { path: path.to_path_buf(), reader, buffer: Vec::new(), line: 0 })
+        Ok(Self { path: path.to_path_buf(), reader: source::open(path)?, buffer: Vec::new(), line: 0 })
     }
 
     /// The next line that isn't blank, or why it can't be used; `None` at the end.

@@ -50,6 +50,8 @@ pub struct MetricRow {
     pub error_rate: Option<f64>,
     /// Balls waiting.
     pub queue_length: Option<f64>,
+    /// Share of processor time that the host gave to others (steal), 0 to 1.
+    pub cpu_steal_share: Option<f64>,
 }
 
 /// One ball of `balls`.
@@ -111,7 +113,7 @@ pub struct FleetData {
 
 impl MetricRow {
     /// The measures in the table's order.
-    pub(crate) fn measures(&self) -> [Option<f64>; 12] {
+    pub(crate) fn measures(&self) -> [Option<f64>; 13] {
         [
             self.cpu_cores,
             self.memory_bytes,
@@ -125,11 +127,12 @@ impl MetricRow {
             self.latency_ms_p99,
             self.error_rate,
             self.queue_length,
+            self.cpu_steal_share,
         ]
     }
 
     /// The measures in the table's order, to be set.
-    pub(crate) fn measures_mut(&mut self) -> [&mut Option<f64>; 12] {
+    pub(crate) fn measures_mut(&mut self) -> [&mut Option<f64>; 13] {
         [
             &mut self.cpu_cores,
             &mut self.memory_bytes,
@@ -143,6 +146,7 @@ impl MetricRow {
             &mut self.latency_ms_p99,
             &mut self.error_rate,
             &mut self.queue_length,
+            &mut self.cpu_steal_share,
         ]
     }
 }

@@ -14,7 +14,7 @@ const GAP_STEPS: i64 = 3;
 const DETAIL_CHARS: usize = 200;
 
 /// Fields of `box_metrics` that hold a measure, in the table's order.
-pub(crate) const METRIC_FIELDS: [&str; 12] = [
+pub(crate) const METRIC_FIELDS: [&str; 13] = [
     "cpu_cores",
     "memory_bytes",
     "bandwidth_bps",
@@ -27,6 +27,7 @@ pub(crate) const METRIC_FIELDS: [&str; 12] = [
     "latency_ms_p99",
     "error_rate",
     "queue_length",
+    "cpu_steal_share",
 ];
 /// How many of [`METRIC_FIELDS`] are dimensions of load.
 pub(crate) const DIMENSIONS: usize = 5;

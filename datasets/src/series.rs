@@ -1,5 +1,6 @@
 //! Load series: what forecasts are trained on.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::adapters::read_file;
@@ -7,7 +8,7 @@ use crate::format::{detect, has_data_extension};
 use crate::samples::RawFile;
 use crate::{DatasetError, FileQuality, FormatName, Mapping, QualityReport, Reject, folder};
 
-/// How deep folders may be nested (a link to a parent would never end).
+/// How deep folders may be nested.
 const MAX_DEPTH: usize = 16;
 
 /// One measured point of one dimension of one box.
@@ -144,7 +145,8 @@ fn find_sources(
             let message = format!("{} doesn't exist; name a file or a folder", path.display());
             return Err(DatasetError::Usage(message));
         }
-        walk(path, 0, &mut files)?;
+        let mut found = Walk { files: &mut files, entered: BTreeSet::new(), skipped: &mut report.skipped };
+        walk(path, 0, &mut found)?;
         for file in files {
             if folder::is_ingested(&file) {
                 sources.push(Source::Folder(file));
@@ -165,11 +167,30 @@ fn find_sources(
     Ok(sources)
 }
 
-/// The files (and ingested folders) below a path, sorted by name; hidden ones are left out.
-fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), DatasetError> {
-    let kind = std::fs::metadata(path).map_err(DatasetError::io(path))?;
+/// A walk through folders.
+struct Walk<'a> {
+    files: &'a mut Vec<PathBuf>,
+    /// Folders that have been entered, without links: a link back to one of them would never end.
+    entered: BTreeSet<PathBuf>,
+    skipped: &'a mut Vec<String>,
+}
+
+/// Gather the files (and ingested folders) below a path, sorted by name; hidden ones are left out, and links that
+/// lead nowhere or to a folder that was entered before are listed as skipped.
+fn walk(path: &Path, depth: usize, found: &mut Walk<'_>) -> Result<(), DatasetError> {
+    let kind = match std::fs::metadata(path) {
+        Err(error) if depth > 0 => {
+            found.skipped.push(format!("{}: {error}", path.display()));
+            return Ok(());
+        }
+        other => other.map_err(DatasetError::io(path))?,
+    };
     if !kind.is_dir() || folder::is_ingested(path) {
-        files.push(path.to_path_buf());
+        found.files.push(path.to_path_buf());
+        return Ok(());
+    }
+    if !found.entered.insert(path.canonicalize().map_err(DatasetError::io(path))?) {
+        found.skipped.push(format!("{}: a link to a folder that is read already", path.display()));
         return Ok(());
     }
     if depth >= MAX_DEPTH {
@@ -186,7 +207,7 @@ fn walk(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Datas
     for entry in entries {
         let is_hidden = entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if !is_hidden {
-            walk(&entry, depth + 1, files)?;
+            walk(&entry, depth + 1, found)?;
         }
     }
     Ok(())

@@ -132,7 +132,8 @@ pub(crate) fn metrics_rows(frame: &DataFrame) -> PolarsResult<Vec<MetricRow>> {
         .zip(at_ms)
         .map(|(box_id, at_ms)| MetricRow { box_id, at_ms: at_ms.unwrap_or_default(), ..MetricRow::default() })
         .collect();
-    for (at, name) in METRIC_FIELDS.into_iter().enumerate() {
+    let held = |(_, name): &(usize, &str)| frame.schema().contains(name);
+    for (at, name) in METRIC_FIELDS.into_iter().enumerate().filter(held) {
         for (row, value) in rows.iter_mut().zip(frame.column(name)?.f64()?.iter()) {
             *row.measures_mut()[at] = value;
         }
@@ -236,6 +237,9 @@ pub(crate) fn measured_columns(
     path: &Path,
     columns: &[&'static str],
 ) -> Result<Vec<&'static str>, DatasetError> {
+    let schema = scan(path)?.collect_schema().map_err(DatasetError::table(path))?;
+    // A folder of an earlier program lacks the columns that came later: nothing was measured.
+    let columns: Vec<&'static str> = columns.iter().copied().filter(|name| schema.contains(name)).collect();
     let counts: Vec<Expr> = columns.iter().map(|name| col(*name).count().cast(DataType::Int64)).collect();
     let counted = scan(path)?.select(counts).collect().map_err(DatasetError::table(path))?;
     let has_any = |name: &&&'static str| {

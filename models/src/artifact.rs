@@ -2,7 +2,7 @@
 //!
 //! This crate does no IO, so a bundle is a map from file name to bytes. Loading checks every byte against the
 //! manifest's hashes and the manifest against its own, and then runs the probes: rows of features with the
-//! trainer's own outputs, which the serving code must meet bit for bit.
+//! trainer's own outputs, which the serving code must meet: trees bit for bit, lines within rounding.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::forecast::ensemble::{Ensemble, EnsembleError};
+use crate::forecast::linear::Linear;
 use crate::forecast::{
-    FEATURE_COUNT, ForecastModel, HORIZON_COUNT, HORIZONS_MS, ModelError, QUANTILE_COUNT, QUANTILES,
-    schema_hash,
+    FEATURE_COUNT, ForecastModel, HORIZON_COUNT, HORIZONS_MS, ModelError, Predictor, QUANTILE_COUNT,
+    QUANTILES, schema_hash,
 };
 
 /// Version of the bundle's form; another one is refused.
@@ -23,6 +24,9 @@ pub const MANIFEST_FILE: &str = "manifest.json";
 pub const PROBES_FILE: &str = "probes.json";
 /// Most probes of a bundle.
 pub const PROBES_MAX: usize = 1_024;
+/// How far a line's output may lie from its learner's, relative to 1 + its size: a library sums in an order of its
+/// own. Trees are met bit for bit.
+pub const LINEAR_TOLERANCE: f32 = 1e-5;
 const KIND: &str = "forecast";
 
 /// What a bundle says about itself.
@@ -150,7 +154,7 @@ pub enum ArtifactError {
         /// The file.
         file: String,
     },
-    /// An ensemble can't be used.
+    /// An ensemble or a line can't be used.
     #[error("{file}: {source}")]
     Ensemble {
         /// The file.
@@ -252,8 +256,14 @@ impl Bundle {
     fn payload(&self) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::from([(PROBES_FILE.to_owned(), json_bytes(&self.probes))]);
         for (horizon, horizon_ms) in HORIZONS_MS.into_iter().enumerate() {
-            if let Some(ensemble) = self.model.ensemble(horizon) {
-                files.insert(ensemble_file(horizon_ms), ensemble.to_bytes());
+            match self.model.predictor(horizon) {
+                Some(Predictor::Trees(ensemble)) => {
+                    files.insert(ensemble_file(horizon_ms), ensemble.to_bytes());
+                }
+                Some(Predictor::Linear(linear)) => {
+                    files.insert(linear_file(horizon_ms), linear.to_bytes());
+                }
+                None => {}
             }
         }
         files
@@ -266,8 +276,8 @@ impl Bundle {
     /// As [`Self::from_files`], for the manifest alone.
     pub fn file_names(manifest: &[u8]) -> Result<Vec<String>, ArtifactError> {
         let manifest = read_manifest(manifest)?;
-        let mut names: Vec<String> =
-            manifest.horizons_trained_ms.iter().map(|ms| ensemble_file(*ms)).collect();
+        let trained = manifest.horizons_trained_ms.iter();
+        let mut names: Vec<String> = trained.map(|ms| predictor_file(&manifest, *ms)).collect();
         names.push(PROBES_FILE.to_owned());
         Ok(names)
     }
@@ -286,18 +296,22 @@ impl Bundle {
                 return Err(ArtifactError::Checksum { file: name.clone() });
             }
         }
-        let mut ensembles: [Option<Ensemble>; HORIZON_COUNT] = Default::default();
+        let mut predictors: [Option<Predictor>; HORIZON_COUNT] = Default::default();
         for (horizon, horizon_ms) in HORIZONS_MS.into_iter().enumerate() {
             if manifest.horizons_trained_ms.contains(&horizon_ms) {
-                let file = ensemble_file(horizon_ms);
+                let file = predictor_file(&manifest, horizon_ms);
                 let bytes = listed(&manifest, files, &file)?;
-                let ensemble =
-                    Ensemble::from_bytes(bytes).map_err(|source| ArtifactError::Ensemble { file, source })?;
-                ensembles[horizon] = Some(ensemble);
+                let predictor = if file == linear_file(horizon_ms) {
+                    Linear::from_bytes(bytes).map(Predictor::from)
+                } else {
+                    Ensemble::from_bytes(bytes).map(Predictor::from)
+                };
+                predictors[horizon] =
+                    Some(predictor.map_err(|source| ArtifactError::Ensemble { file, source })?);
             }
         }
         let probes = parse(PROBES_FILE, listed(&manifest, files, PROBES_FILE)?)?;
-        let bundle = Self { manifest, model: ForecastModel::new(ensembles)?, probes };
+        let bundle = Self { manifest, model: ForecastModel::new(predictors)?, probes };
         bundle.verify()?;
         Ok(bundle)
     }
@@ -326,12 +340,18 @@ impl Bundle {
         let have = horizon
             .and_then(|horizon| self.model.outputs(horizon, &floats(&probe.features)))
             .map_or_else(Vec::new, |outputs| outputs.to_vec());
-        let same = have.len() == QUANTILE_COUNT
-            && have.iter().map(|value| value.to_bits()).eq(probe.outputs.iter().copied());
-        if same {
+        let want = floats(&probe.outputs);
+        let is_line = horizon
+            .is_some_and(|horizon| matches!(self.model.predictor(horizon), Some(Predictor::Linear(_))));
+        let is_met = |(have, want): (&f32, &f32)| match is_line {
+            true => (have - want).abs() <= LINEAR_TOLERANCE * (1.0 + want.abs()),
+            false => have.to_bits() == want.to_bits(),
+        };
+        if have.len() == QUANTILE_COUNT && want.len() == QUANTILE_COUNT && have.iter().zip(&want).all(is_met)
+        {
             return Ok(());
         }
-        Err(ArtifactError::Probe { index, horizon_ms: probe.horizon_ms, have, want: floats(&probe.outputs) })
+        Err(ArtifactError::Probe { index, horizon_ms: probe.horizon_ms, have, want })
     }
 }
 
@@ -342,7 +362,7 @@ impl Manifest {
 }
 
 fn manifest(model: &ForecastModel, training: Training) -> Manifest {
-    let trained = |(horizon, _): &(usize, u64)| model.ensemble(*horizon).is_some();
+    let trained = |(horizon, _): &(usize, u64)| model.predictor(*horizon).is_some();
     Manifest {
         format_version: FORMAT_VERSION,
         kind: KIND.to_owned(),
@@ -401,6 +421,16 @@ fn listed<'a>(
 
 fn ensemble_file(horizon_ms: u64) -> String {
     format!("ensemble_{horizon_ms}ms.bin")
+}
+
+fn linear_file(horizon_ms: u64) -> String {
+    format!("linear_{horizon_ms}ms.bin")
+}
+
+/// The file that holds a trained horizon: a line's where the manifest lists one.
+fn predictor_file(manifest: &Manifest, horizon_ms: u64) -> String {
+    let linear = linear_file(horizon_ms);
+    if manifest.files.contains_key(&linear) { linear } else { ensemble_file(horizon_ms) }
 }
 
 fn parse<T: serde::de::DeserializeOwned>(file: &'static str, bytes: &[u8]) -> Result<T, ArtifactError> {

@@ -16,6 +16,12 @@ pub fn unit(draw: u64, index: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
+/// The `index`-th number of a draw as one of 0..`count`, each alike; `count` is at least 1.
+#[must_use]
+pub fn pick(draw: u64, index: u64, count: usize) -> usize {
+    ((unit(draw, index) * count as f64) as usize).min(count - 1)
+}
+
 /// A stable number in [0, 1) of a ball's key under `seed`, the same for every decision about it.
 #[must_use]
 pub fn stable_share(ball_key: u128, seed: u64) -> f64 {

@@ -6,6 +6,20 @@ use crate::domain::Invalid;
 use crate::domain::ball::DURATION_MS_MAX;
 use crate::strategy::StrategyName;
 
+/// How evenly balls are spread over boxes, whatever the strategy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Balance {
+    /// As the strategy has it.
+    #[default]
+    Free,
+    /// Every box that can take a ball gets one before any gets a second.
+    NonEmpty,
+    /// Only the boxes with the fewest balls get the next one.
+    Strong,
+}
+
 /// Everything about deciding that an operator may set. Times are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -71,6 +85,20 @@ pub struct FleetConfig {
     pub failure_half_life_ms: u64,
     /// Quantile of the background forecast that `predicted_load` counts with: 0.5, 0.9 or 0.99.
     pub forecast_quantile: f64,
+    /// How evenly balls are spread over boxes, whatever the strategy.
+    pub balance: Balance,
+    /// Boxes that `power_of_d` draws.
+    pub choices: usize,
+    /// Best boxes that `top_n` draws one of.
+    pub top_n: usize,
+    /// Quantile of balls in flight above which `hot_cold` calls a box hot.
+    pub hot_quantile: f64,
+    /// Most balls a box may hold for `rendezvous`, as a multiple of its share.
+    pub hash_bound: f64,
+    /// Time between two balls of a box that `next_accept` paces.
+    pub accept_interval_ms: u64,
+    /// Half-life of a measured latency.
+    pub latency_half_life_ms: u64,
 }
 
 impl Default for FleetConfig {
@@ -106,6 +134,14 @@ impl Default for FleetConfig {
             failure_load: 1.0,
             failure_half_life_ms: 30_000,
             forecast_quantile: 0.5,
+            balance: Balance::Free,
+            choices: 3,
+            top_n: 5,
+            // Prequal's own; 0.6 to 0.9 do nearly as well.
+            hot_quantile: 0.84,
+            hash_bound: 1.01,
+            accept_interval_ms: 60_000,
+            latency_half_life_ms: 10_000,
         }
     }
 }
@@ -124,6 +160,7 @@ impl FleetConfig {
             ("observing_failure_share", self.observing_failure_share),
             ("ejection_share_max", self.ejection_share_max),
             ("panic_share", self.panic_share),
+            ("hot_quantile", self.hot_quantile),
         ] {
             if !(0.0..=1.0).contains(&share) {
                 return Err(Invalid::new(field, share, "0 to 1"));
@@ -135,6 +172,14 @@ impl FleetConfig {
         if !crate::forecast::QUANTILES.contains(&self.forecast_quantile) {
             let allowed = format!("one of {:?}", crate::forecast::QUANTILES);
             return Err(Invalid::new("forecast_quantile", self.forecast_quantile, allowed));
+        }
+        if !(1.0..=100.0).contains(&self.hash_bound) {
+            return Err(Invalid::new("hash_bound", self.hash_bound, "1 to 100"));
+        }
+        for (field, count) in [("choices", self.choices), ("top_n", self.top_n)] {
+            if !(1..=1_000).contains(&count) {
+                return Err(Invalid::new(field, count, "1 to 1000"));
+            }
         }
         for (field, name) in [("rule", self.rule)] {
             if name.needs_model() || name.needs_policy() {
@@ -156,6 +201,8 @@ impl FleetConfig {
             ("ejection_ms", 1, self.ejection_ms),
             ("ejection_ms_max", 1, self.ejection_ms_max),
             ("failure_half_life_ms", 1, self.failure_half_life_ms),
+            ("accept_interval_ms", 0, self.accept_interval_ms),
+            ("latency_half_life_ms", 1, self.latency_half_life_ms),
         ] {
             if !(least..=DURATION_MS_MAX).contains(&value) {
                 return Err(Invalid::new(field, value, format!("{least} to {DURATION_MS_MAX} ms (30 days)")));
@@ -175,7 +222,7 @@ mod tests {
         assert_eq!(FleetConfig::default().check(), Ok(()));
         let fields = defaults.as_object().unwrap().keys();
         let times: Vec<&String> = fields.filter(|field| field.contains("_ms")).collect();
-        assert_eq!(times.len(), 12);
+        assert_eq!(times.len(), 14);
         for field in times {
             let mut config = defaults.clone();
             config[field] = u64::MAX.into();

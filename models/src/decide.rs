@@ -27,7 +27,7 @@ pub fn route(fleet: &Fleet, ball: &Ball) -> (Route, StrategyName) {
         return (Route::Holdout, config.rule);
     }
     if config.primary.needs_model() {
-        if fleet.model().is_none() {
+        if !fleet.has_forecasts() {
             return (Route::NoModel, config.rule);
         }
         if fleet.has_lost_skill() {
@@ -96,6 +96,7 @@ pub fn decide_by(
         panic: view.is_panicking(),
         propensity: if candidates.is_empty() { 0.0 } else { ranking.propensity() },
         draw,
+        reserved: strategy.expects_speed().then(|| view.expected_demand()).filter(|d| *d != ball.demand),
         config_version: fleet.config().version,
         candidates,
         refused: ranking.refused(),

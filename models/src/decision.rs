@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::Ball;
+use crate::domain::{Amounts, Ball};
 
 /// Most candidates a strategy ranks: the chosen box and two others. Each one more costs a decision at
 /// 100 boxes about 5 % of its time; an explanation lists every box.
@@ -100,11 +100,15 @@ pub enum Refusal {
     Slots,
     /// There is room, but it is kept for critical balls.
     Headroom,
+    /// It holds more balls than the mode of balance allows while others hold fewer.
+    Balance,
+    /// It does not accept the next ball yet.
+    Pacing,
 }
 
 impl Refusal {
     /// All reasons, in the order of every array over them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Down,
         Self::Draining,
         Self::WeightZero,
@@ -117,6 +121,8 @@ impl Refusal {
         Self::BandwidthBps,
         Self::Slots,
         Self::Headroom,
+        Self::Balance,
+        Self::Pacing,
     ];
 
     /// The name used in JSON, logs and metrics.
@@ -135,6 +141,8 @@ impl Refusal {
             "bandwidth_bps",
             "slots",
             "headroom",
+            "balance",
+            "pacing",
         ][self as usize]
     }
 }
@@ -190,6 +198,10 @@ pub struct Decision {
     pub propensity: f64,
     /// The chance that was used.
     pub draw: u64,
+    /// What is reserved for the ball, where the strategy expects other than it states.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::domain::amounts::AmountsJson>))]
+    pub reserved: Option<Amounts>,
     /// Version of the configuration that was in force.
     pub config_version: u64,
     /// The best boxes in order, at most [`CANDIDATES_MAX`].
@@ -200,6 +212,12 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// What the ball takes from its box while it is there.
+    #[must_use]
+    pub fn demand(&self) -> &Amounts {
+        self.reserved.as_ref().unwrap_or(&self.ball.demand)
+    }
+
     /// The chosen box, when there is one.
     #[must_use]
     pub fn box_id(&self) -> Option<&Arc<str>> {

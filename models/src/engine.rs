@@ -13,7 +13,7 @@ use crate::decision::{Decision, Verdict};
 use crate::domain::{Ball, BoxReport, BoxSpec, FieldIssue, Invalid, Outcome};
 use crate::event::{Event, EventKind};
 use crate::fleet::{Fleet, Lease, LeaseState};
-use crate::forecast::ForecastModel;
+use crate::forecast::{ForecastModel, Foresight};
 use crate::policy::PlacementPolicy;
 use crate::strategy::Ranking;
 
@@ -114,6 +114,11 @@ impl Engine {
     #[must_use]
     pub fn fleet(&self) -> &Fleet {
         &self.fleet
+    }
+
+    /// Hand in what stands in for the model's forecasts: see [`Fleet::set_foresight`].
+    pub fn set_foresight(&mut self, foresight: Option<Foresight>) {
+        self.fleet.set_foresight(foresight);
     }
 
     fn append(&mut self, stamp: Stamp, kind: EventKind, out: &mut Vec<Event>) -> u64 {

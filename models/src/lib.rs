@@ -15,5 +15,6 @@ pub mod event;
 pub mod fleet;
 pub mod forecast;
 pub mod policy;
+pub mod pools;
 pub mod simulation;
 pub mod strategy;

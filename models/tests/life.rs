@@ -8,12 +8,18 @@ use std::collections::BTreeMap;
 
 use berth_models::decision::Refusal;
 use berth_models::domain::{BoxReport, Class, Stage, Usage};
-use berth_models::simulation::{Arrival, Background, Discipline, Scenario, SimulatedBox, simulate};
+use berth_models::simulation::{
+    Arrival, Background, Conditions, Discipline, Scenario, SimulatedBox, simulate,
+};
 use berth_models::strategy::StrategyName;
 use common::{Driver, ball, config, constant_model, report, spec};
 
-const BALANCING: [StrategyName; 4] =
-    [StrategyName::Random, StrategyName::RoundRobin, StrategyName::LeastLoaded, StrategyName::PowerOfTwo];
+const BALANCING: [StrategyName; 4] = [
+    StrategyName::WeightedRandom,
+    StrategyName::SmoothRoundRobin,
+    StrategyName::LeastLoaded,
+    StrategyName::PowerOfTwo,
+];
 
 /// Place `count` balls that leave again at once after `hold` others; returns the count by box.
 fn spread(driver: &mut Driver, count: usize, hold: usize, tag: &str) -> BTreeMap<String, usize> {
@@ -96,7 +102,7 @@ fn weight_zero_gets_nothing_and_huge_weights_do_not_overflow() {
         let light = *counts.get("box-3").unwrap_or(&0) as f64 / 2_000.0;
         assert!(light < 0.05, "{strategy}: {counts:?}");
     }
-    let mut driver = Driver::new(config(StrategyName::Random));
+    let mut driver = Driver::new(config(StrategyName::WeightedRandom));
     let mut only = spec("box", 1, 1);
     only.weight = 0.0;
     driver.register(only);
@@ -107,7 +113,7 @@ fn weight_zero_gets_nothing_and_huge_weights_do_not_overflow() {
 #[test]
 fn ejection_is_capped_and_never_takes_the_last_box() {
     let eject_all = |boxes: usize| {
-        let mut driver = Driver::new(config(StrategyName::RoundRobin));
+        let mut driver = Driver::new(config(StrategyName::SmoothRoundRobin));
         (0..boxes).for_each(|i| driver.register(spec(&format!("box-{i}"), 100, 1_000)));
         for number in 0..boxes * 12 {
             let ball = ball(format!("ball-{number}"), Class::Normal, 1);
@@ -243,7 +249,7 @@ fn a_poisoned_policy_with_all_other_traffic_never_costs_a_critical_ball_its_plac
         let (at_ms, is_critical) = (10_000 + index * 50, index % 10 == 0);
         let (class, tenths) = if is_critical { (Class::Critical, 1) } else { (Class::Normal, 5) };
         let service_ms = if is_critical { 10_000.0 } else { 22_000.0 };
-        arrivals.push(Arrival { at_ms, ball: ball(format!("b{index}"), class, tenths), service_ms });
+        arrivals.push(Arrival::new(at_ms, (*ball(format!("b{index}"), class, tenths)).clone(), service_ms));
     }
     let background = |at_ms: u64| Background { at_ms, usage: [Some(0.0), None, None, Some(0.0)] };
     let scenario = Scenario {
@@ -258,6 +264,7 @@ fn a_poisoned_policy_with_all_other_traffic_never_costs_a_critical_ball_its_plac
         arrivals,
         report_every_ms: Some(10_000),
         measured_from_ms: 0,
+        conditions: Conditions::default(),
     };
     for change in [-1e30_f32, 1e30] {
         let run = simulate(&scenario, Some(("bad".into(), constant_model(change))), &mut |_| {});

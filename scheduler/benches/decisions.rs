@@ -124,16 +124,11 @@ fn policy() -> PlacementPolicy {
 fn ball(seq: u64, index: usize, class: Class) -> Ball {
     Ball {
         tenant: "bench".to_owned(),
-        ball_id: format!("{seq}-{index}"),
         class,
         demand: berth_models::domain::Amounts([10_000, 1 << 20, 0, 1]),
         work_ms: Some(5.0),
         expected_residence_ms: Some(45_000),
-        lease_ms: None,
-        group: None,
-        role: None,
-        kind: None,
-        region: None,
+        ..Ball::new(format!("{seq}-{index}"))
     }
 }
 

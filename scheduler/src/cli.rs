@@ -8,6 +8,7 @@ use berth_models::strategy::StrategyName;
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Map, Value};
 
+use crate::export::Export;
 use crate::ledger::Durability;
 use crate::settings::{Settings, Store};
 use crate::snapshot;
@@ -25,6 +26,11 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 bad usage or configuration.";
 
+const EXPORT_EXAMPLE: &str = "\
+Example:
+  berth-scheduler export --store sqlite:berth.db --out log.ndjson
+  berth-trainer ingest --data log.ndjson --out tables";
+
 /// Decides where work goes.
 #[derive(Debug, Parser)]
 #[command(name = "berth-scheduler", version, about, after_help = EXAMPLES)]
@@ -40,6 +46,9 @@ pub enum Command {
     /// Serve allocation decisions over HTTP.
     #[command(after_help = EXAMPLES)]
     Serve(Box<Serve>),
+    /// Write the event log as JSON lines, which `berth-trainer ingest` reads.
+    #[command(after_help = EXPORT_EXAMPLE)]
+    Export(Export),
 }
 
 /// Options of `serve`.

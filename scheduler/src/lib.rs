@@ -7,6 +7,7 @@
 pub mod artifact;
 pub mod cli;
 pub mod clock;
+pub mod export;
 pub mod http;
 pub mod ledger;
 pub mod link;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use berth_scheduler::cli::{Cli, Command, Serve};
+use berth_scheduler::export::Export;
 use berth_scheduler::{Server, Settings, StartError};
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,7 +18,10 @@ const USAGE: u8 = 2;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    let Command::Serve(serve) = Cli::parse().command;
+    let serve = match Cli::parse().command {
+        Command::Serve(serve) => serve,
+        Command::Export(export) => return export_log(&export),
+    };
     log(&serve);
     let settings = match serve.settings() {
         Ok(settings) => settings,
@@ -29,6 +33,16 @@ fn main() -> ExitCode {
             let is_usage = error.downcast_ref::<StartError>().is_some_and(StartError::is_usage);
             report(&error, if is_usage { USAGE } else { 1 })
         }
+    }
+}
+
+fn export_log(export: &Export) -> ExitCode {
+    match export.run() {
+        Ok(events) => {
+            eprintln!("berth-scheduler: {events} events exported");
+            ExitCode::SUCCESS
+        }
+        Err(error) => report(&error, 1),
     }
 }
 

@@ -36,6 +36,7 @@ fn placed(seq: u64, tenant: &str, ball_id: &str, box_id: &str) -> Event {
         panic: false,
         propensity: 1.0,
         draw: u64::MAX,
+        reserved: None,
         config_version: 1,
         candidates: Vec::new(),
         refused: Default::default(),

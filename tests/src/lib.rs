@@ -17,7 +17,9 @@ use serde_json::Value;
 /// When it does not start: the tests have nothing to test then.
 pub async fn serve(arguments: &[&str]) -> Server {
     let all = ["berth-scheduler", "serve", "--listen", "127.0.0.1:0"].iter().chain(arguments);
-    let Command::Serve(serve) = Cli::parse_from(all).command;
+    let Command::Serve(serve) = Cli::parse_from(all).command else {
+        panic!("the arguments are those of `serve`");
+    };
     let settings = serve.settings().expect("the settings are good");
     Server::start(settings).await.expect("the server starts")
 }

@@ -37,9 +37,9 @@ fn apply_and_decide_again(mut fleet: Fleet, events: &[Event]) -> Fleet {
 
 #[test]
 fn a_simulation_is_driven_again_to_the_same_bytes() {
-    let suite = Suite::new("park", &Seeds::Named).unwrap();
+    let suite = Suite::new("park", &Seeds::Named, false).unwrap();
     for strategy in [StrategyName::PowerOfTwo, StrategyName::LeastWorkLeft, StrategyName::RoundRobin] {
-        let mut scenario = suite.traces[3].clone();
+        let mut scenario = (suite.cases[0].make)(3).unwrap();
         scenario.config = FleetConfig { primary: strategy, seed: 11, ..scenario.config };
         let mut events = Vec::new();
         simulate(&scenario, None, &mut |event| events.push(event.clone()));

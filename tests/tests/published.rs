@@ -11,14 +11,15 @@ const RULES: [StrategyName; 3] =
     [StrategyName::LeastWorkLeft, StrategyName::LeastWorkLeftSlowTie, StrategyName::EarliestCompletion];
 
 fn check(suite: &str, totals: &str) {
-    let suite = Suite::new(suite, &Seeds::Named).expect("the suite exists");
+    let suite = Suite::new(suite, &Seeds::Named, false).expect("the suite exists");
     let rows: Vec<Vec<u64>> = totals
         .lines()
         .skip(1)
         .map(|line| line.split(',').map(|cell| cell.parse().expect("a whole number")).collect())
         .collect();
-    assert_eq!(rows.len(), suite.traces.len());
-    for (episode, (row, trace)) in rows.iter().zip(&suite.traces).enumerate() {
+    assert_eq!(rows.len(), suite.cases[0].traces);
+    for (episode, row) in rows.iter().enumerate() {
+        let trace = (suite.cases[0].make)(episode).expect("the trace can be made");
         for (column, rule) in RULES.into_iter().enumerate() {
             let mut scenario = trace.clone();
             scenario.config = FleetConfig { primary: rule, ..scenario.config };

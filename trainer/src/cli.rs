@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use berth_datasets::DatasetError;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{compare, demo, forecast, generate, ingest, policy};
+use crate::commands::{compare, demo, doctor, forecast, generate, ingest, policy};
 
 /// The command did what was asked.
 pub const EXIT_DONE: u8 = 0;
@@ -47,6 +47,8 @@ struct Cli {
 enum Command {
     /// Read raw logs into the canonical tables, with a data-quality report.
     Ingest(ingest::Args),
+    /// Say whether logs are enough to forecast from, and what to collect next.
+    Doctor(doctor::Args),
     /// Generate seeded fleet traffic as canonical tables.
     Generate(generate::Args),
     /// Train or evaluate five-minute load forecasts.
@@ -78,6 +80,7 @@ pub fn run<Argument: Into<OsString> + Clone>(arguments: impl IntoIterator<Item =
     };
     let result = match cli.command {
         Command::Ingest(args) => ingest::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Forecast(args) => forecast::run(args),
         Command::Policy(args) => policy::run(args),

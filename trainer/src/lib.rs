@@ -7,5 +7,6 @@ pub mod demo;
 pub mod evaluation;
 pub mod learners;
 pub mod policy;
+pub mod prometheus_pull;
 pub mod report;
 pub mod suites;

@@ -3,6 +3,7 @@
 pub(crate) mod access_log;
 pub(crate) mod alibaba2018;
 pub(crate) mod azure_llm2023;
+pub(crate) mod berth_log;
 mod bitbrains_rnd;
 mod delimited;
 pub(crate) mod genai2026;
@@ -10,7 +11,7 @@ pub(crate) mod grid;
 mod mapped;
 mod ndjson;
 mod parquet;
-mod prometheus;
+pub(crate) mod prometheus;
 mod simple;
 pub(crate) mod swf;
 
@@ -53,6 +54,7 @@ pub(crate) fn read_file(
         FormatName::AccessLog => access_log::read(path)?,
         FormatName::Swf => swf::read(path)?,
         FormatName::AzureLlm2023 => azure_llm2023::read(path)?,
+        FormatName::BerthLog => berth_log::read(path)?,
         FormatName::Prometheus => prometheus::read(path, mapping)?,
         FormatName::Csv => delimited::read(path, mapping)?,
         FormatName::Ndjson => ndjson::read(path, mapping)?,
@@ -93,7 +95,10 @@ fn first_line(path: &Path) -> Result<String, DatasetError> {
 
 /// A file's name without its extension.
 fn stem(path: &Path) -> String {
-    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    crate::source::unpacked_name(path)
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 /// `folder/stem`: the name of a series in sets whose folders matter.

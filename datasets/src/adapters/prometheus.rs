@@ -1,8 +1,7 @@
 //! The reply of Prometheus' `query_range`: a matrix of labelled series.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -11,7 +10,7 @@ use serde_json::Value;
 use super::stem;
 use crate::samples::{METRIC_FIELDS, Measure, RawFile, parse_load};
 use crate::time::Clock;
-use crate::{DatasetError, Mapping, RejectReason, TimeUnit};
+use crate::{DatasetError, Mapping, RejectReason, TimeUnit, source};
 
 /// Labels that name a box, best first; a mapping `LABEL=box_id` comes before them.
 const BOX_LABELS: [&str; 7] = ["box", "box_id", "instance", "node", "host", "hostname", "pod"];
@@ -88,16 +87,24 @@ pub(super) fn read(path: &Path, mapping: Option<&Mapping>) -> Result<RawFile, Da
     Ok(raw)
 }
 
+/// Check a saved reply of `query_range`; returns how many series it holds.
+///
+/// # Errors
+/// It is no successful reply with a matrix.
+pub fn check_prometheus_reply(path: &Path) -> Result<usize, DatasetError> {
+    open(path).map(|data| data.result.len())
+}
+
 fn open(path: &Path) -> Result<Data, DatasetError> {
-    let file = File::open(path).map_err(DatasetError::io(path))?;
-    let bytes = file.metadata().map_err(DatasetError::io(path))?.len();
-    if bytes > MAX_FILE_BYTES {
+    let mut limited = source::open(path)?.take(MAX_FILE_BYTES + 1);
+    let parsed = serde_json::from_reader(BufReader::new(&mut limited));
+    if limited.limit() == 0 {
         return Err(DatasetError::malformed(
             path,
-            format!("{bytes} bytes; a reply may have {MAX_FILE_BYTES}: ask for shorter ranges"),
+            format!("more than {MAX_FILE_BYTES} bytes, the most a reply may have: ask for shorter ranges"),
         ));
     }
-    let reply: Reply = serde_json::from_reader(BufReader::new(file)).map_err(DatasetError::json(path))?;
+    let reply: Reply = parsed.map_err(DatasetError::json(path))?;
     if reply.status != "success" {
         let error = reply.error.unwrap_or_default();
         return Err(DatasetError::malformed(

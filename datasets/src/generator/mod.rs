@@ -192,6 +192,7 @@ fn sample_metrics(
                 latency_ms_p99: Some(latency_ms(load) * random.log_normal(1.0, 0.15)),
                 error_rate: Some((0.002 + 0.03 * (load - 0.95).max(0.0) * 10.0).min(0.2)),
                 queue_length: Some((40.0 * (load - 0.9).max(0.0)).round()),
+                cpu_steal_share: None,
             });
         }
     }

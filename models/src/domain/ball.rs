@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::amounts::AMOUNT_MAX;
 use super::{Amounts, Invalid, check_identifier};
 
 /// How much a ball matters.
@@ -76,6 +77,15 @@ pub struct Ball {
     /// Where it comes from, for look-ups and logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
+    /// Whose upload it is, so that the user's recent speed is expected of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Bytes it moves; with the time it takes they say how fast its user is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Speed measured in the user's current session, in bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_bps: Option<f64>,
 }
 
 impl Ball {
@@ -94,6 +104,9 @@ impl Ball {
             role: None,
             kind: None,
             region: None,
+            user: None,
+            size_bytes: None,
+            speed_bps: None,
         }
     }
 
@@ -104,15 +117,24 @@ impl Ball {
     pub fn check(&self) -> Result<(), Invalid> {
         check_identifier("tenant", &self.tenant)?;
         check_identifier("ball_id", &self.ball_id)?;
-        for (field, value) in
-            [("group", &self.group), ("role", &self.role), ("kind", &self.kind), ("region", &self.region)]
-        {
+        for (field, value) in [
+            ("group", &self.group),
+            ("role", &self.role),
+            ("kind", &self.kind),
+            ("region", &self.region),
+            ("user", &self.user),
+        ] {
             value.as_deref().map_or(Ok(()), |value| check_identifier(field, value))?;
         }
         if let Some(work_ms) = self.work_ms
             && !(work_ms.is_finite() && (0.0..=DURATION_MS_MAX as f64).contains(&work_ms))
         {
             return Err(Invalid::new("work_ms", work_ms, format!("0 to {DURATION_MS_MAX}")));
+        }
+        if let Some(bps) = self.speed_bps
+            && !(bps > 0.0 && bps <= AMOUNT_MAX as f64)
+        {
+            return Err(Invalid::new("speed_bps", bps, format!("above 0, at most {AMOUNT_MAX}")));
         }
         for (field, value) in
             [("expected_residence_ms", self.expected_residence_ms), ("lease_ms", self.lease_ms)]

@@ -55,6 +55,10 @@ pub struct BoxSpec {
     /// Operator's weight; 0 gets nothing.
     #[serde(default = "one")]
     pub weight: f64,
+    /// Factor on the weight for the price of its region or kind: below 1 for a cheaper box that should
+    /// be used less than its share, above 1 for one that should be used more; 0 gets nothing.
+    #[serde(default = "one")]
+    pub price_weight: f64,
     /// Balls that ask for a role come only to boxes that have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Arc<str>>,
@@ -79,6 +83,7 @@ impl BoxSpec {
             endpoint: None,
             speed: 1.0,
             weight: 1.0,
+            price_weight: 1.0,
             role: None,
             stage: Stage::Mature,
             min_warmup_time_ms: 0,
@@ -93,8 +98,10 @@ impl BoxSpec {
     pub fn check(&self) -> Result<(), Invalid> {
         check_identifier("box_id", &self.box_id)?;
         self.role.as_deref().map_or(Ok(()), |role| check_identifier("role", role))?;
-        if !(0.0..=WEIGHT_MAX).contains(&self.weight) {
-            return Err(Invalid::new("weight", self.weight, format!("0 to {WEIGHT_MAX}")));
+        for (field, weight) in [("weight", self.weight), ("price_weight", self.price_weight)] {
+            if !(0.0..=WEIGHT_MAX).contains(&weight) {
+                return Err(Invalid::new(field, weight, format!("0 to {WEIGHT_MAX}")));
+            }
         }
         if !SPEED_RANGE.contains(&self.speed) {
             let allowed = format!("{} to {}", SPEED_RANGE.start(), SPEED_RANGE.end());

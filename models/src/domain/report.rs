@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ball::DURATION_MS_MAX;
 use super::{BoxSpec, DIMENSIONS, Dimension, Stage};
 
 /// Use above this many times the capacity is a unit error, not load.
@@ -81,6 +82,15 @@ pub struct BoxReport {
     /// 99th percentile of the window's latencies, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms_p99: Option<f64>,
+    /// Mean duration of its tasks, in milliseconds: what its performance is measured by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avg_task_duration_ms: Option<f64>,
+    /// Share of the last seven days' work that failed, 0 to 1: what its stability is measured by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_rate_7d: Option<f64>,
+    /// When it accepts the next ball, in engine milliseconds; `next_accept` keeps to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_accept_at_ms: Option<u64>,
 }
 
 /// A field of a report that was set aside, and why.
@@ -108,6 +118,9 @@ impl BoxReport {
             error_rate: None,
             queue_length: None,
             latency_ms_p99: None,
+            avg_task_duration_ms: None,
+            failure_rate_7d: None,
+            next_accept_at_ms: None,
         }
     }
 
@@ -125,6 +138,17 @@ impl BoxReport {
         set_aside("error_rate", &mut self.error_rate, 1.0, &mut issues);
         set_aside("queue_length", &mut self.queue_length, 1e12, &mut issues);
         set_aside("latency_ms_p99", &mut self.latency_ms_p99, 1e12, &mut issues);
+        if self.avg_task_duration_ms == Some(0.0) {
+            // Nothing takes no time at all: it was not measured.
+            self.avg_task_duration_ms = None;
+            issues.push(FieldIssue { field: "avg_task_duration_ms", reason: "absurd" });
+        }
+        set_aside("avg_task_duration_ms", &mut self.avg_task_duration_ms, 1e12, &mut issues);
+        set_aside("failure_rate_7d", &mut self.failure_rate_7d, 1.0, &mut issues);
+        if self.next_accept_at_ms.is_some_and(|at| at > self.sampled_at_ms.saturating_add(DURATION_MS_MAX)) {
+            self.next_accept_at_ms = None;
+            issues.push(FieldIssue { field: "next_accept_at_ms", reason: "absurd" });
+        }
         if let Some(ids) = &mut self.live_lease_ids {
             if ids.len() > LIVE_LEASES_MAX {
                 self.live_lease_ids = None;

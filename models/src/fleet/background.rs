@@ -11,10 +11,12 @@
 use std::sync::Arc;
 
 use super::Fleet;
-use super::box_state::{BackgroundSeries, BoxState, HORIZONS, LastReport};
+use super::box_state::{BackgroundSeries, BoxState, Expectation, HORIZONS, LastReport};
 use crate::config::FleetConfig;
 use crate::domain::{Amounts, BoxReport, DIMENSIONS};
-use crate::forecast::{ForecastModel, HORIZONS_MS, QUANTILES, SeriesForecast, SeriesState};
+use crate::forecast::{
+    ForecastModel, Foresight, HORIZONS_MS, QUANTILES, SeriesForecast, SeriesState, foresee,
+};
 
 impl Fleet {
     pub(super) fn apply_report(&mut self, report: &BoxReport, at_ms: u64) {
@@ -22,10 +24,18 @@ impl Fleet {
             return;
         };
         let covered = self.covered(position, report);
-        let model = self.model.clone();
+        let (model, foresight) = (self.model.clone(), self.foresight.clone());
         let state = &mut self.boxes[position];
+        state.rest.expectation = Expectation::of(report, &covered);
+        state.rest.cost.update(report);
+        // What the box says of itself counts, unless it was given a ball since.
+        if let Some(next_ms) = report.next_accept_at_ms
+            && state.rest.placed_at_ms <= report.sampled_at_ms
+        {
+            state.rest.next_accept_at_ms = next_ms;
+        }
         for d in 0..DIMENSIONS {
-            measure(state, d, report, &covered, model.as_deref());
+            measure(state, d, report, &covered, model.as_deref(), foresight.as_ref());
         }
         state.rest.departures.retain(|d| d.left_at_ms > report.sampled_at_ms);
         if let Some(stage) = report.stage {
@@ -59,7 +69,7 @@ impl Fleet {
             if let Some(lease) = self.leases.get(*lease_id)
                 && seen(*lease_id, lease.decided_at_ms)
             {
-                covered.add(&lease.decision.ball.demand);
+                covered.add(lease.decision.demand());
             }
         }
         for departure in &state.rest.departures {
@@ -80,6 +90,7 @@ fn measure(
     report: &BoxReport,
     covered: &Amounts,
     model: Option<&ForecastModel>,
+    foresight: Option<&Foresight>,
 ) {
     let (Some(used), Some(capacity)) = (report.usage.to_array()[d], state.spec.capacity.0[d]) else {
         state.rest.known[d] = false;
@@ -95,7 +106,10 @@ fn measure(
     // Shared with copies of the fleet until one of them reports.
     let series = Arc::make_mut(series);
     series.state.observe(report.sampled_at_ms, ratio);
-    series.forecast = series.state.predict(model);
+    series.forecast = match foresight {
+        Some(foresight) => Some(foresee(foresight, &report.box_id, d, report.sampled_at_ms, ratio)),
+        None => series.state.predict(model),
+    };
 }
 
 /// Background of one dimension as it stands at `grid_at_ms`: the last measurement, or the policy

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::cost::Cost;
 use super::health::{Health, Life};
+use super::latency::Latency;
 use crate::config::FleetConfig;
 use crate::decision::Refusal;
-use crate::domain::{Amounts, BoxSpec, DIMENSIONS, Stage};
+use crate::domain::{Amounts, BoxReport, BoxSpec, DIMENSIONS, Dimension, Stage};
 use crate::forecast::{HORIZONS_MS, SeriesForecast, SeriesState};
 
 /// Number of forecast horizons.
@@ -77,7 +79,6 @@ pub struct BoxState {
     /// Background and reserved amounts by dimension, as loads.
     load_now: [f64; DIMENSIONS],
     pub(super) work_until_ms: u64,
-    pub(super) pass: f64,
     /// The id, also in the specification: one step less to it.
     id: Arc<str>,
     /// The specification it registered.
@@ -85,6 +86,24 @@ pub struct BoxState {
     /// Background and reserved amounts expected at each horizon, as loads.
     load_then: [[f64; DIMENSIONS]; HORIZONS],
     pub(super) rest: Box<Rest>,
+}
+
+/// How the bandwidth in use at the last report compares with what was expected of the balls it saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Expectation {
+    /// Bits per second expected of those balls.
+    expected: u64,
+    /// Bits per second by which the use fell short of it.
+    short: u64,
+}
+
+impl Expectation {
+    pub fn of(report: &BoxReport, covered: &Amounts) -> Self {
+        let link = Dimension::BandwidthBps;
+        let expected = covered.0[link as usize];
+        let used = report.usage.bandwidth_bps.map_or(expected, |bps| link.to_base(bps));
+        Self { expected, short: expected.saturating_sub(used) }
+    }
 }
 
 /// What a decision does not read.
@@ -107,6 +126,22 @@ pub(super) struct Rest {
     pub last_report: Option<LastReport>,
     pub series: [Option<Arc<BackgroundSeries>>; DIMENSIONS],
     pub peak_load: f64,
+    #[serde(default)]
+    pub latency: Latency,
+    #[serde(default)]
+    pub cost: Cost,
+    #[serde(default)]
+    pub expectation: Expectation,
+    /// When the box last got a ball, in engine milliseconds.
+    #[serde(default)]
+    pub placed_at_ms: u64,
+    #[serde(default)]
+    pub next_accept_at_ms: u64,
+    #[serde(default)]
+    pub last_lease_id: u64,
+    /// Virtual time of its last turn, and before that of its joining.
+    #[serde(default)]
+    pub turn: f64,
 }
 
 impl BoxState {
@@ -129,6 +164,13 @@ impl BoxState {
             last_report: None,
             series: [const { None }; DIMENSIONS],
             peak_load: 0.0,
+            latency: Latency::default(),
+            cost: Cost::default(),
+            expectation: Expectation::default(),
+            placed_at_ms: 0,
+            next_accept_at_ms: 0,
+            last_lease_id: 0,
+            turn: 0.0,
         };
         let mut state = Self {
             gate: None,
@@ -141,7 +183,6 @@ impl BoxState {
             inverse_capacity: [0.0; DIMENSIONS],
             load_now: [0.0; DIMENSIONS],
             work_until_ms: 0,
-            pass: 0.0,
             id: spec.box_id.clone(),
             spec: spec.clone(),
             load_then: [[0.0; DIMENSIONS]; HORIZONS],
@@ -237,6 +278,53 @@ impl BoxState {
         larger(larger(load(0), load(1)), larger(load(2), load(3)))
     }
 
+    /// [`Self::load_with`] with the bandwidth corrected by what the last report fell short of
+    /// expectation, in proportion to how much of what it saw can still be there.
+    #[must_use]
+    pub fn load_corrected(&self, demand: &Amounts) -> f64 {
+        const LINK: usize = Dimension::BandwidthBps as usize;
+        let Expectation { expected, short } = self.rest.expectation;
+        let left = self.rest.committed.0[LINK].min(expected) as f64 / expected.max(1) as f64;
+        let correction = short as f64 * left * self.inverse_capacity[LINK];
+        let load = |d: usize| {
+            let load = self.load_now[d] + demand.0[d] as f64 * self.inverse_capacity[d];
+            if d == LINK { load - correction } else { load }
+        };
+        (0..DIMENSIONS).map(load).fold(0.0, larger) + self.failure_load
+    }
+
+    /// Load that recent failures add.
+    #[must_use]
+    pub fn failure_load(&self) -> f64 {
+        self.failure_load
+    }
+
+    /// Recent latency of its balls.
+    #[must_use]
+    pub fn latency(&self) -> &Latency {
+        &self.rest.latency
+    }
+
+    /// When it accepts the next ball under `next_accept`, in engine milliseconds.
+    #[must_use]
+    pub fn next_accept_at_ms(&self) -> u64 {
+        self.rest.next_accept_at_ms
+    }
+
+    /// Remember the turn that a ball took. Keep the cadence: the next ball is due one interval after this one was, or after now when
+    /// this one did not come on its turn.
+    pub(super) fn accept(&mut self, lease_id: u64, turn: f64, at_ms: u64, interval_ms: u64) {
+        let due_ms = self.rest.next_accept_at_ms;
+        let is_on_turn = due_ms <= at_ms && at_ms - due_ms < interval_ms;
+        self.rest.next_accept_at_ms = if is_on_turn { due_ms } else { at_ms } + interval_ms;
+        self.rest.placed_at_ms = at_ms;
+        self.rest.last_lease_id = lease_id;
+        // In panic a box without weight has no turns.
+        if turn.is_finite() {
+            self.rest.turn = turn;
+        }
+    }
+
     /// Load expected at each horizon with `demand` added and weighted by `survival[h]`, the
     /// probability that the ball is still there then; the worst of now and the first `horizons`.
     #[must_use]
@@ -270,10 +358,24 @@ impl BoxState {
         self.work_until_ms.saturating_sub(at_ms)
     }
 
-    /// Virtual time of stride scheduling: the box that has had least for its weight is next.
+    /// Virtual time of its next turn when the fleet's stands at `turn`: a period (1 ÷ weight, as it is
+    /// now) after its last, and the first time a share of one after it joined that its id decides, so
+    /// that boxes of equal weight don't all have their turns at once. Never before `turn`: a box that
+    /// was away makes up for nothing.
     #[must_use]
-    pub fn pass(&self) -> f64 {
-        self.pass
+    pub fn next_turn(&self, turn: f64) -> f64 {
+        let periods = if self.rest.last_lease_id == 0 {
+            crate::chance::unit(xxhash_rust::xxh3::xxh3_64(self.id.as_bytes()), 0)
+        } else {
+            1.0
+        };
+        turn.max(self.rest.turn + periods * self.inverse_weight)
+    }
+
+    /// Lease id of the ball it got last; 0 when it has had none.
+    #[must_use]
+    pub fn last_lease_id(&self) -> u64 {
+        self.rest.last_lease_id
     }
 
     /// Milliseconds a ball of `work_ms` takes here, truncated.

@@ -95,6 +95,12 @@ impl Fleet {
         self.speed_sum
     }
 
+    /// Whether there are forecasts to decide by.
+    #[must_use]
+    pub fn has_forecasts(&self) -> bool {
+        self.model.is_some() || self.foresight.is_some()
+    }
+
     /// Whether too few boxes remained and staleness and ejection are disregarded.
     #[must_use]
     pub fn is_panicking(&self) -> bool {
@@ -148,7 +154,7 @@ impl Fleet {
         let mut sums = vec![(Amounts::ZERO, 0_usize); self.positions.len()];
         for lease in self.leases.live() {
             let sum = &mut sums[lease.box_handle as usize];
-            sum.0.add(&lease.decision.ball.demand);
+            sum.0.add(lease.decision.demand());
             sum.1 += 1;
         }
         for state in &self.boxes {

@@ -2,28 +2,35 @@
 
 mod background;
 mod box_state;
+mod cost;
 mod health;
 mod key_index;
+mod latency;
 mod lease;
 mod look;
 mod refresh;
+mod speeds;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use box_state::{BackgroundSeries, BoxState, HORIZONS, LastReport};
 pub use key_index::KeyIndex;
+pub use latency::Latency;
 pub use lease::{Lease, LeaseState, LeaseTable};
 
 use crate::config::FleetConfig;
 use crate::decision::Decision;
 use crate::domain::{Amounts, Ball, BoxSpec, DIMENSIONS, Outcome, Stage};
 use crate::event::{Event, EventKind};
-use crate::forecast::{ForecastModel, HORIZONS_MS};
+use crate::forecast::{ForecastModel, Foresight, HORIZONS_MS};
 use crate::policy::{PlacementPolicy, Traffic};
 use crate::strategy::StrategyName;
 use box_state::Departure;
+use cost::CostScale;
+use speeds::Speeds;
 
 /// Weights, staleness and ejections are looked at on this grid of engine time, so that the state
 /// at any moment does not depend on how often somebody asked.
@@ -69,6 +76,13 @@ pub struct Fleet {
     leases: LeaseTable,
     residence_ms: [Option<f64>; 3],
     fleet_worst: [f64; DIMENSIONS],
+    #[serde(default)]
+    cost_scale: CostScale,
+    /// Virtual time of the turns by the role that balls asked for: no more than boxes have roles.
+    #[serde(default)]
+    turns: BTreeMap<String, f64>,
+    #[serde(default)]
+    speeds: Speeds,
     panic: bool,
     model_weight: Option<f64>,
     artifact_id: Option<Arc<str>>,
@@ -89,6 +103,8 @@ pub struct Fleet {
     model: Option<Arc<ForecastModel>>,
     #[serde(skip)]
     policy: Option<Arc<PlacementPolicy>>,
+    #[serde(skip)]
+    foresight: Option<Foresight>,
     #[serde(skip)]
     strategy_ids: Vec<Arc<str>>,
 }
@@ -113,6 +129,9 @@ impl Fleet {
             leases: LeaseTable::default(),
             residence_ms: [None; 3],
             fleet_worst: [0.0; DIMENSIONS],
+            cost_scale: CostScale::default(),
+            turns: BTreeMap::new(),
+            speeds: Speeds::default(),
             panic: false,
             model_weight: None,
             artifact_id: None,
@@ -124,6 +143,7 @@ impl Fleet {
             groups: KeyIndex::default(),
             model: None,
             policy: None,
+            foresight: None,
             strategy_ids: strategy_ids(None, None),
         }
     }
@@ -152,6 +172,11 @@ impl Fleet {
     /// Hand in the policy that [`EventKind::PolicyActivated`] names, as [`Self::set_model`] does a model.
     pub fn set_policy(&mut self, policy: Option<Arc<PlacementPolicy>>) {
         self.policy = policy;
+    }
+
+    /// Hand in what stands in for the model's forecasts, in a simulation that knows the future.
+    pub fn set_foresight(&mut self, foresight: Option<Foresight>) {
+        self.foresight = foresight;
     }
 
     /// Advance by one event.
@@ -241,11 +266,9 @@ impl Fleet {
             Err(position) => {
                 let handle = self.positions.len() as u32;
                 let mut state = BoxState::new(Arc::new(spec.clone()), handle, at_ms, &self.config);
-                // A new box starts level with the others: no flood to make up for its past.
-                let passes = self.boxes.iter().map(|b| b.pass);
-                state.pass = passes
-                    .fold(None, |least: Option<f64>, pass| Some(least.map_or(pass, |least| least.min(pass))))
-                    .unwrap_or(0.0);
+                // A new box joins at the present turn: no flood to make up for its past.
+                let turns = ["", spec.role.as_deref().unwrap_or_default()].map(|role| self.turn_of(role));
+                state.rest.turn = turns[0].max(turns[1]);
                 self.handles.insert(box_key(&spec.box_id), handle);
                 self.boxes.insert(position, state);
                 self.positions.push(0);
@@ -266,21 +289,24 @@ impl Fleet {
             return;
         };
         self.counters.placed += 1;
-        let ball = &decision.ball;
+        let (ball, demand) = (&decision.ball, decision.demand());
         let residence_ms = self.expected_residence_ms(ball);
         let at_ms = self.at_ms;
         self.traffic.count(at_ms, ball.work_ms.unwrap_or(residence_ms));
+        let turn = self.turn(ball);
         let state = &mut self.boxes[position];
+        let next = state.next_turn(turn);
         let service_ms = state.service_ms(ball.work_ms.unwrap_or(residence_ms));
-        state.rest.committed.add(&ball.demand);
-        commit_ahead(state, &ball.demand, residence_ms, 1.0);
+        state.rest.committed.add(demand);
+        commit_ahead(state, demand, residence_ms, 1.0);
         state.work_until_ms = state.work_until_ms.max(at_ms) + service_ms;
         state.rest.service_live_ms += service_ms;
-        state.pass += if state.weight > 0.0 { 1.0 / state.weight } else { 0.0 };
         state.rest.live.push_back(lease_id);
+        state.accept(lease_id, next, at_ms, self.config.accept_interval_ms);
         state.settle();
         state.rest.peak_load = state.rest.peak_load.max(state.load());
         let handle = state.handle;
+        self.set_turn(ball, next.max(turn));
         self.join_group(ball, handle);
         self.leases.insert(Lease {
             lease_id,
@@ -300,10 +326,18 @@ impl Fleet {
         let Some(lease) = self.end_lease(lease_id, LeaseState::Completed { outcome }, at_ms) else {
             return;
         };
-        let stayed_ms = at_ms.saturating_sub(lease.decided_at_ms) as f64;
+        let stayed_ms = at_ms.saturating_sub(lease.decided_at_ms);
+        if outcome.succeeded {
+            self.speeds.observe(&lease.decision.ball, lease_id, stayed_ms);
+        }
+        let stayed_ms = stayed_ms as f64;
         let mean = &mut self.residence_ms[lease.decision.ball.class as usize];
         *mean = Some(mean.map_or(stayed_ms, |mean| mean + RESIDENCE_GAIN * (stayed_ms - mean)));
         let position = self.positions[lease.box_handle as usize] as usize;
+        let latency_ms = outcome.latency_ms.map_or(stayed_ms, |ms| ms as f64);
+        let half_life_ms = self.config.latency_half_life_ms;
+        let latency = &mut self.boxes[position].rest.latency;
+        latency.observe(latency_ms, outcome.succeeded, at_ms, half_life_ms);
         let has_failed_enough =
             self.boxes[position].rest.health.count(outcome.succeeded, at_ms, &self.config);
         if has_failed_enough {
@@ -337,20 +371,20 @@ impl Fleet {
     /// Take a lease's ball off its box; `was_there`: a report may still have seen it.
     fn leave(&mut self, lease: &Lease, was_there: bool) {
         let at_ms = self.at_ms;
-        let ball = &lease.decision.ball;
+        let (ball, demand) = (&lease.decision.ball, *lease.decision.demand());
         let position = self.positions[lease.box_handle as usize] as usize;
         let state = &mut self.boxes[position];
         if let Ok(index) = state.rest.live.binary_search(&lease.lease_id) {
             state.rest.live.remove(index);
         }
-        state.rest.committed.subtract(&ball.demand);
+        state.rest.committed.subtract(&demand);
         if state.rest.live.is_empty() {
             // Sums of floats come back to exactly nothing.
             state.rest.committed_future = [[0.0; DIMENSIONS]; HORIZONS];
             state.rest.service_live_ms = 0;
             state.work_until_ms = at_ms;
         } else {
-            commit_ahead(state, &ball.demand, lease.residence_ms, -1.0);
+            commit_ahead(state, &demand, lease.residence_ms, -1.0);
             // Estimates drift; the work left is never more than what the live balls brought.
             state.rest.service_live_ms -= lease.service_ms;
             state.work_until_ms = state.work_until_ms.min(at_ms + state.rest.service_live_ms);
@@ -361,7 +395,7 @@ impl Fleet {
                 left_at_ms: at_ms,
                 decided_at_ms: lease.decided_at_ms,
                 lease_id: lease.lease_id,
-                demand: ball.demand,
+                demand,
             });
         }
         if let Some(key) = group_key(ball) {
@@ -377,6 +411,32 @@ impl Fleet {
         if let Some(key) = group_key(ball) {
             self.groups.entry_or(key, GroupPlace { handle, count: 0 }).count += 1;
         }
+    }
+
+    /// Virtual time of the turns among balls that ask for the same role as `ball`.
+    #[must_use]
+    pub fn turn(&self, ball: &Ball) -> f64 {
+        self.turn_of(ball.role.as_deref().unwrap_or_default())
+    }
+
+    fn turn_of(&self, role: &str) -> f64 {
+        self.turns.get(role).copied().unwrap_or(0.0)
+    }
+
+    fn set_turn(&mut self, ball: &Ball, turn: f64) {
+        let role = ball.role.as_deref().unwrap_or_default();
+        match self.turns.get_mut(role) {
+            Some(known) => *known = turn,
+            None => {
+                self.turns.insert(role.to_owned(), turn);
+            }
+        }
+    }
+
+    /// The ball's demand; where it states no bandwidth, the speed expected of its user stands for it.
+    #[must_use]
+    pub fn expected_demand(&self, ball: &Ball) -> Amounts {
+        self.speeds.expected_demand(ball)
     }
 
     /// Mean stay assumed for a ball, in milliseconds: its own word, else its class's recent mean.

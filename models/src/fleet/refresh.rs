@@ -1,6 +1,7 @@
 //! What the passing of time does to boxes: weights, staleness, ejections, panic.
 
 use super::background::{background_ahead, background_now, is_fresh};
+use super::cost::CostScale;
 use super::{BoxState, Fleet, HORIZONS};
 use crate::config::FleetConfig;
 use crate::decision::Refusal;
@@ -20,6 +21,7 @@ impl Fleet {
             }
         }
         self.fleet_worst = worst;
+        self.cost_scale = CostScale::of(&self.boxes);
         (0..self.boxes.len()).for_each(|position| self.refresh_box(position));
         self.count_admissible();
         self.model_weight = mean_model_weight(&self.boxes);
@@ -46,6 +48,7 @@ impl Fleet {
     pub(super) fn refresh_box(&mut self, position: usize) {
         let grid_at_ms = self.grid_at_ms();
         let (config, worst) = (&self.config, self.fleet_worst);
+        let factor = self.cost_scale.factor(&self.boxes[position].rest.cost);
         let state = &mut self.boxes[position];
         let is_failing = state.rest.health.is_failing(grid_at_ms, config)
             || state
@@ -55,7 +58,8 @@ impl Fleet {
                 .and_then(|report| report.error_rate)
                 .is_some_and(|rate| rate > config.observing_failure_share);
         let warmup_ms = state.spec.min_warmup_time_ms;
-        state.weight = state.spec.weight * state.rest.life.weight(grid_at_ms, warmup_ms, is_failing, config);
+        let life = state.rest.life.weight(grid_at_ms, warmup_ms, is_failing, config);
+        state.weight = state.spec.weight * state.spec.price_weight * life * factor;
         state.inverse_weight = if state.weight > 0.0 { 1.0 / state.weight } else { f64::INFINITY };
         state.failure_load = config.failure_load * state.rest.health.failure_share(grid_at_ms, config);
         state.gate = gate(state, grid_at_ms, config);

@@ -12,8 +12,10 @@
 mod adaptive;
 pub mod ensemble;
 mod features;
+mod foresight;
 mod guard;
 mod history;
+pub mod linear;
 mod model;
 mod naive;
 pub(crate) mod packed;
@@ -21,8 +23,10 @@ mod state;
 mod week;
 
 pub use features::{FEATURE_COUNT, FeatureRow, feature_names, schema_hash};
+pub use foresight::Foresight;
+pub(crate) use foresight::foresee;
 pub use history::{History, MINUTE_MS, Sample};
-pub use model::{ForecastModel, ModelError};
+pub use model::{ForecastModel, ModelError, Predictor};
 pub use naive::{NAIVE_COUNT, NaiveKind};
 pub use state::{Detail, ForecastSource, HorizonForecast, Observed, SeriesForecast, SeriesState};
 

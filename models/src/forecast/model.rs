@@ -1,56 +1,112 @@
-//! The trained model: one ensemble a horizon, each with one output a quantile.
+//! The trained model: one predictor a horizon, each with one output a quantile.
 
 use super::ensemble::Ensemble;
 use super::features::{FEATURE_COUNT, FeatureRow};
+use super::linear::Linear;
 use super::{HORIZON_COUNT, HORIZONS_MS, QUANTILE_COUNT};
 
 /// Why ensembles don't make a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// An ensemble reads rows of another length than this build computes.
+    /// A predictor reads rows of another length than this build computes.
     #[error(
-        "the ensemble for {horizon_ms} ms reads {have} features, this build computes {FEATURE_COUNT}; train again with this build"
+        "the predictor for {horizon_ms} ms reads {have} features, this build computes {FEATURE_COUNT}; train again with this build"
     )]
     FeatureCount {
         /// The horizon.
         horizon_ms: u64,
-        /// Features the ensemble reads.
+        /// Features it reads.
         have: usize,
     },
-    /// An ensemble gives another number of quantiles.
+    /// A predictor gives another number of quantiles.
     #[error(
-        "the ensemble for {horizon_ms} ms has {have} outputs, needed are {QUANTILE_COUNT}; train again with this build"
+        "the predictor for {horizon_ms} ms has {have} outputs, needed are {QUANTILE_COUNT}; train again with this build"
     )]
     OutputCount {
         /// The horizon.
         horizon_ms: u64,
-        /// Outputs the ensemble has.
+        /// Outputs it has.
         have: usize,
     },
-    /// No horizon has an ensemble.
+    /// No horizon has a predictor.
     #[error("no horizon was trained; give the trainer more data")]
     Empty,
+}
+
+/// What forecasts one horizon.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Predictor {
+    /// Regression trees.
+    Trees(Ensemble),
+    /// A line.
+    Linear(Linear),
+}
+
+impl From<Ensemble> for Predictor {
+    fn from(ensemble: Ensemble) -> Self {
+        Self::Trees(ensemble)
+    }
+}
+
+impl From<Linear> for Predictor {
+    fn from(linear: Linear) -> Self {
+        Self::Linear(linear)
+    }
+}
+
+impl Predictor {
+    fn features(&self) -> usize {
+        match self {
+            Self::Trees(ensemble) => ensemble.features(),
+            Self::Linear(linear) => linear.features(),
+        }
+    }
+
+    fn outputs(&self) -> usize {
+        match self {
+            Self::Trees(ensemble) => ensemble.outputs(),
+            Self::Linear(linear) => linear.outputs(),
+        }
+    }
+
+    /// Evaluate one row into `out`, one value a quantile.
+    pub fn predict_into(&self, row: &[f32], out: &mut [f32]) {
+        match self {
+            Self::Trees(ensemble) => ensemble.predict_into(row, out),
+            Self::Linear(linear) => linear.predict_into(row, out),
+        }
+    }
+
+    /// How much each feature is used: splits of trees, absolute weights of a line.
+    #[must_use]
+    pub fn importance(&self) -> Vec<f64> {
+        match self {
+            Self::Trees(ensemble) => ensemble.split_counts().into_iter().map(|count| count as f64).collect(),
+            Self::Linear(linear) => linear.weights().iter().map(|weight| weight.abs()).collect(),
+        }
+    }
 }
 
 /// A trained forecast model; it holds no state of any series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForecastModel {
-    horizons: [Option<Ensemble>; HORIZON_COUNT],
+    horizons: [Option<Predictor>; HORIZON_COUNT],
 }
 
 impl ForecastModel {
-    /// A model of one ensemble a trained horizon, in the order of [`HORIZONS_MS`].
+    /// A model of one predictor a trained horizon, in the order of [`HORIZONS_MS`].
     ///
     /// # Errors
-    /// No ensemble at all, or one with another number of features or outputs.
-    pub fn new(horizons: [Option<Ensemble>; HORIZON_COUNT]) -> Result<Self, ModelError> {
-        for (ensemble, horizon_ms) in horizons.iter().zip(HORIZONS_MS) {
-            let Some(ensemble) = ensemble else { continue };
-            if ensemble.features() != FEATURE_COUNT {
-                return Err(ModelError::FeatureCount { horizon_ms, have: ensemble.features() });
+    /// No predictor at all, or one with another number of features or outputs.
+    pub fn new(horizons: [Option<impl Into<Predictor>>; HORIZON_COUNT]) -> Result<Self, ModelError> {
+        let horizons = horizons.map(|predictor| predictor.map(Into::into));
+        for (predictor, horizon_ms) in horizons.iter().zip(HORIZONS_MS) {
+            let Some(predictor) = predictor else { continue };
+            if predictor.features() != FEATURE_COUNT {
+                return Err(ModelError::FeatureCount { horizon_ms, have: predictor.features() });
             }
-            if ensemble.outputs() != QUANTILE_COUNT {
-                return Err(ModelError::OutputCount { horizon_ms, have: ensemble.outputs() });
+            if predictor.outputs() != QUANTILE_COUNT {
+                return Err(ModelError::OutputCount { horizon_ms, have: predictor.outputs() });
             }
         }
         if horizons.iter().all(Option::is_none) {
@@ -59,9 +115,9 @@ impl ForecastModel {
         Ok(Self { horizons })
     }
 
-    /// The ensemble of one horizon, where it was trained.
+    /// The predictor of one horizon, where it was trained.
     #[must_use]
-    pub fn ensemble(&self, horizon: usize) -> Option<&Ensemble> {
+    pub fn predictor(&self, horizon: usize) -> Option<&Predictor> {
         self.horizons.get(horizon).and_then(Option::as_ref)
     }
 
@@ -70,7 +126,7 @@ impl ForecastModel {
     #[must_use]
     pub fn outputs(&self, horizon: usize, values: &[f32]) -> Option<[f32; QUANTILE_COUNT]> {
         let mut out = [0.0; QUANTILE_COUNT];
-        self.ensemble(horizon)?.predict_into(values, &mut out);
+        self.predictor(horizon)?.predict_into(values, &mut out);
         // Sorting is the monotone rearrangement: quantiles never cross.
         out.sort_by(f32::total_cmp);
         out.iter().all(|value| value.is_finite()).then_some(out)

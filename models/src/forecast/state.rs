@@ -192,7 +192,7 @@ impl SeriesState {
     /// Whether a horizon is forecast itself. The last one always is.
     fn is_direct(&self, horizon: usize, model: Option<&ForecastModel>) -> bool {
         let long = HORIZONS_MS[horizon] as f64 >= CADENCE_SHARE * self.history.cadence_ms();
-        let trained = model.is_none_or(|model| model.ensemble(horizon).is_some());
+        let trained = model.is_none_or(|model| model.predictor(horizon).is_some());
         horizon + 1 == HORIZON_COUNT || (long && trained)
     }
 

@@ -1,25 +1,15 @@
-//! `random`: a box at random, as often as its weight says.
+//! `random`: any box that may take the ball, each alike. The baseline that knows nothing.
 
 use super::{Ranking, Scored, View};
-use crate::chance::unit;
+use crate::chance::pick;
 
-/// Choose with probability weight ÷ sum of weights over the boxes that may take the ball.
+/// Choose with probability 1 ÷ number of boxes that may take the ball.
 pub fn rank(view: &View, ranking: &mut Ranking) {
-    let mut sum = 0.0;
-    view.each(ranking, |ranking, position, state| {
-        sum += state.weight();
-        ranking.eligible.push(position);
-    });
-    // In panic a box of no weight may be all there is; the last one stands for rounding errors.
-    let mut left = unit(view.draw(), 0) * sum;
-    let Some(&last) = ranking.eligible.last() else {
-        return;
-    };
-    let chosen = ranking.eligible.iter().copied().find(|position| {
-        left -= view.at(*position).weight();
-        left < 0.0
-    });
-    let position = chosen.unwrap_or(last);
-    ranking.offer(Scored { score: 0.0, tie: 0.0, position });
-    ranking.set_propensity(view.at(position).weight() / sum);
+    view.each(ranking, |ranking, position, _| ranking.eligible.push(position));
+    let count = ranking.eligible.len();
+    if count > 0 {
+        let position = ranking.eligible[pick(view.draw(), 0, count)];
+        ranking.offer(Scored { score: 0.0, tie: 0.0, position });
+        ranking.set_propensity(1.0 / count as f64);
+    }
 }

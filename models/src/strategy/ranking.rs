@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::config::{Balance, FleetConfig};
 use crate::decision::{CANDIDATES_MAX, Refusal};
-use crate::domain::{Ball, Class};
+use crate::domain::{Amounts, Ball, Class};
 use crate::fleet::{BoxState, Fleet, HORIZONS, survival};
 use crate::forecast::HORIZONS_MS;
 use crate::policy::PlacementPolicy;
@@ -16,20 +17,60 @@ pub struct View<'a> {
     is_critical: bool,
     is_panicking: bool,
     group_handle: Option<u32>,
+    /// Most balls a box may hold to take this one: the mode of balance.
+    count_most: usize,
+    /// Whether the ball has a wish or the balance a limit; most have none, and one look tells.
+    is_particular: bool,
 }
 
 impl<'a> View<'a> {
     /// The view of `fleet` for `ball`, with `draw` for chance.
     #[must_use]
     pub fn new(fleet: &'a Fleet, ball: &'a Ball, draw: u64) -> Self {
-        Self {
+        let group_handle = fleet.group_handle(ball);
+        let mut view = Self {
             fleet,
             ball,
             draw,
             is_critical: ball.class == Class::Critical,
             is_panicking: fleet.is_panicking(),
-            group_handle: fleet.group_handle(ball),
+            group_handle,
+            count_most: usize::MAX,
+            is_particular: ball.role.is_some() || group_handle.is_some(),
+        };
+        view.count_most = view.count_limit();
+        view.is_particular |= view.count_most < usize::MAX;
+        view
+    }
+
+    /// What the mode of balance allows: only the emptiest of the boxes that may take the ball, or
+    /// only empty ones while there are any. There is always one left.
+    fn count_limit(&self) -> usize {
+        let balance = self.fleet.config().balance;
+        if balance == Balance::Free {
+            return usize::MAX;
         }
+        let able = self.fleet.boxes().iter().filter(|state| self.admit(state).is_ok());
+        let least = able.map(BoxState::live_count).min().unwrap_or(usize::MAX);
+        if balance == Balance::NonEmpty && least > 0 { usize::MAX } else { least }
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &FleetConfig {
+        self.fleet.config()
+    }
+
+    /// The boxes, sorted by id.
+    #[must_use]
+    pub fn boxes(&self) -> &[BoxState] {
+        self.fleet.boxes()
+    }
+
+    /// The ball's demand with the bandwidth its user is expected to reach, where it states none.
+    #[must_use]
+    pub fn expected_demand(&self) -> Amounts {
+        self.fleet.expected_demand(self.ball)
     }
 
     /// Whether staleness and ejection are disregarded.
@@ -60,6 +101,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn policy(&self) -> Option<&PlacementPolicy> {
         self.fleet.policy().map(|policy| &**policy)
+    }
+
+    /// Virtual time of the turns among balls like this one.
+    #[must_use]
+    pub fn turn(&self) -> f64 {
+        self.fleet.turn(self.ball)
     }
 
     /// Work of the ball at speed 1, in milliseconds: stated, else its expected stay.
@@ -96,13 +143,24 @@ impl<'a> View<'a> {
             Some(Refusal::Stale | Refusal::Ejected) if self.is_panicking => {}
             Some(refusal) => return Err(refusal),
         }
+        if self.is_particular {
+            self.admit_particular(state)?;
+        }
+        state.fits(&self.ball.demand, self.is_critical)
+    }
+
+    #[inline(never)]
+    fn admit_particular(&self, state: &BoxState) -> Result<(), Refusal> {
         if self.ball.role.is_some() && self.ball.role.as_deref() != state.spec.role.as_deref() {
             return Err(Refusal::Role);
         }
         if self.group_handle.is_some_and(|handle| handle != state.handle) {
             return Err(Refusal::Group);
         }
-        state.fits(&self.ball.demand, self.is_critical)
+        if state.live_count() > self.count_most {
+            return Err(Refusal::Balance);
+        }
+        Ok(())
     }
 
     /// Call `visit` with every box that may take the ball, in the order of ids; count the others.
@@ -135,17 +193,21 @@ pub struct Scored {
 }
 
 impl Scored {
+    /// Best first, with an order for everything: scores that are no number come last.
+    pub(super) fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.score
+            .total_cmp(&other.score)
+            .then(self.tie.total_cmp(&other.tie))
+            .then(self.position.cmp(&other.position))
+    }
+
     #[inline]
     fn is_before(&self, other: &Self) -> bool {
         // Scores are numbers here, and nearly always differ.
         if self.score != other.score {
             return self.score < other.score;
         }
-        self.score
-            .total_cmp(&other.score)
-            .then(self.tie.total_cmp(&other.tie))
-            .then(self.position.cmp(&other.position))
-            .is_lt()
+        self.order(other).is_lt()
     }
 }
 
@@ -159,6 +221,8 @@ pub struct Ranking {
     is_spoilt: bool,
     /// Scratch of strategies that sample: positions of the boxes that may take the ball.
     pub(super) eligible: Vec<u32>,
+    /// The same with their scores.
+    pub(super) scored: Vec<Scored>,
 }
 
 impl Default for Ranking {
@@ -171,6 +235,7 @@ impl Default for Ranking {
             propensity: 1.0,
             is_spoilt: false,
             eligible: Vec::new(),
+            scored: Vec::new(),
         }
     }
 }
@@ -183,6 +248,7 @@ impl Ranking {
         self.propensity = 1.0;
         self.is_spoilt = false;
         self.eligible.clear();
+        self.scored.clear();
     }
 
     /// Offer a box; it is kept when it is among the best so far. A score that is no number is the
@@ -222,6 +288,11 @@ impl Ranking {
     #[must_use]
     pub fn is_spoilt(&self) -> bool {
         self.is_spoilt
+    }
+
+    /// Count a box that may take the ball and that the strategy itself passes over.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        self.refused[refusal as usize] += 1;
     }
 
     /// State the probability with which the first candidate was chosen.

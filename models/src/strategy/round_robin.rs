@@ -1,14 +1,10 @@
-//! `round_robin`: every box in turn, as often as its weight says.
-//!
-//! Stride scheduling (Waldspurger 1995): each placement moves its box forward by 1 ÷ weight, and
-//! the box that is furthest behind is next. Equal weights give plain round robin in the order of
-//! ids; a new box starts level with the one furthest behind, so it is not flooded.
+//! `round_robin`: every box in turn, each alike; `smooth_round_robin` goes by weight.
 
 use super::{Ranking, Scored, View};
 
-/// Rank by virtual time; lowest first.
+/// Rank by how long ago a box got its last ball; longest first, then in the order of ids.
 pub fn rank(view: &View, ranking: &mut Ranking) {
     view.each(ranking, |ranking, position, state| {
-        ranking.offer(Scored { score: state.pass(), tie: 0.0, position });
+        ranking.offer(Scored { score: state.last_lease_id() as f64, tie: 0.0, position });
     });
 }

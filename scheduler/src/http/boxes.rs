@@ -102,6 +102,12 @@ pub struct Report {
     pub queue_length: Option<f64>,
     /// 99th percentile of the window's latencies, in milliseconds.
     pub latency_ms_p99: Option<f64>,
+    /// Mean duration of its tasks, in milliseconds: what its performance is measured by.
+    pub avg_task_duration_ms: Option<f64>,
+    /// Share of the last seven days' work that failed, 0 to 1: what its stability is measured by.
+    pub failure_rate_7d: Option<f64>,
+    /// When it accepts the next ball, in UTC epoch milliseconds; `next_accept` keeps to it.
+    pub next_accept_at_ms: Option<u64>,
 }
 
 impl Report {
@@ -125,6 +131,9 @@ impl Report {
             error_rate: self.error_rate,
             queue_length: self.queue_length,
             latency_ms_p99: self.latency_ms_p99,
+            avg_task_duration_ms: self.avg_task_duration_ms,
+            failure_rate_7d: self.failure_rate_7d,
+            next_accept_at_ms: self.next_accept_at_ms.map(|at_ms| app.sequencer.clock().to_engine(at_ms)),
         })
     }
 }

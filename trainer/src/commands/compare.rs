@@ -1,34 +1,46 @@
-//! `berth-trainer compare`: every strategy on the traces of a suite, paired trace by trace.
+//! `berth-trainer compare`: every strategy on the traces of a suite, or on one's own logs, paired
+//! trace by trace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::Context;
-use berth_models::config::FleetConfig;
-use berth_models::forecast::ForecastModel;
-use berth_models::policy::PlacementPolicy;
-use berth_models::simulation::{Simulated, simulate, simulate_policy};
+use berth_models::simulation;
 use berth_models::strategy::StrategyName;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 
-use crate::cli::EXIT_DONE;
-use crate::suites::bootstrap::interval;
-use crate::suites::{NAMES, Seeds, Suite};
+use crate::cli::{EXIT_DONE, Usage};
+use crate::report::compare as page;
+use crate::suites::summary::{REFUSED_MORE_MAX, REFUSED_SHARE};
+use crate::suites::{
+    Comparison, Contender, Kind, NAMES, Outlook, Row, Seeds, Suite, run as run_suite, summarise,
+};
 
 /// Arguments of `berth-trainer compare`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  berth-trainer compare --suite iclr19
-  berth-trainer compare --suite park --seeds fresh --json
+  berth-trainer compare --suite ramp
+  berth-trainer compare --suite peak --seeds fresh --json
+  berth-trainer compare --suite uploads --full --report uploads.html
+  berth-trainer compare --data tables/ --report which.html   which strategy is best for my traffic
   berth-trainer compare --suite park --policy model/   adds what needs that artifact: predicted_load
-                                                       for a forecast, learned for a placement policy")]
+                                                       for a forecast, learned for a placement policy
+  berth-trainer compare --suite hash --bar sd
+
+Fresh seeds are derived from the commit's hash (git rev-parse HEAD), or from --fresh-from TEXT.")]
 pub struct Args {
-    /// The suite: iclr19 or park.
-    #[arg(long, value_parser = NAMES)]
-    suite: String,
+    /// The suite.
+    #[arg(long, value_parser = NAMES, required_unless_present = "data", conflicts_with = "data")]
+    suite: Option<String>,
+    /// Replay one's own logs instead: folders that `ingest` or `generate` made, with boxes, their
+    /// metrics, and balls.
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    data: Vec<PathBuf>,
+    /// With --data: how often boxes report, in seconds, 1 to 3,600.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    report_every: u64,
     /// Artifact directory of a forecast or of a placement policy; adds the strategies that need it.
     #[arg(long, value_name = "DIR")]
     policy: Option<PathBuf>,
@@ -38,6 +50,15 @@ pub struct Args {
     /// Derive fresh seeds from this text instead of the commit's hash.
     #[arg(long, value_name = "TEXT")]
     fresh_from: Option<String>,
+    /// All traces and cases of the suite; the default is a part that takes about two minutes on two cores.
+    #[arg(long)]
+    full: bool,
+    /// Write a report with plots.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Exit with 3 when this bar of the suite (hash, pools) is missed; may be given several times.
+    #[arg(long = "bar", value_name = "NAME")]
+    bars: Vec<String>,
     /// Print JSON for machines.
     #[arg(long)]
     json: bool,
@@ -49,99 +70,90 @@ enum SeedsName {
     Fresh,
 }
 
-#[derive(Serialize)]
-struct Comparison {
-    suite: &'static str,
-    about: &'static str,
-    suite_hash: String,
-    seeds: String,
-    traces: usize,
-    /// The rule every ratio is against: the best mean score of this run.
-    best_rule: String,
-    /// `score` is the mean over traces of the summed times in the system, in milliseconds.
-    strategies: Vec<Row>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    strategy_id: String,
-    sees: &'static str,
-    score: f64,
-    score_low: f64,
-    score_high: f64,
-    ratio_best_rule: f64,
-    ratio_low: f64,
-    ratio_high: f64,
-    metrics: Metrics,
-    /// Summed times in the system by trace, in milliseconds.
-    traces: Vec<u64>,
-}
-
-#[derive(Serialize)]
-struct Metrics {
-    time_in_system_ms_mean: f64,
-    time_in_system_ms_p99: u64,
-    ratio_worst_trace: f64,
-    refused: u64,
-}
-
-/// What `--policy` brings, with its id.
+/// What `--policy` brings.
 enum Artifact {
-    Forecast(Arc<str>, Arc<ForecastModel>),
-    Policy(Arc<str>, Arc<PlacementPolicy>),
+    Forecast(simulation::Artifact),
+    Policy(simulation::PolicyArtifact),
 }
 
 impl Artifact {
-    fn load(folder: &std::path::Path) -> anyhow::Result<Self> {
+    fn load(folder: &Path) -> anyhow::Result<Self> {
         if crate::commands::policy::is_policy(folder) {
             let bundle = crate::commands::policy::load(folder)?;
             let id = bundle.manifest().policy_id.as_str().into();
-            return Ok(Self::Policy(id, Arc::new(bundle.policy().clone())));
+            return Ok(Self::Policy((id, Arc::new(bundle.policy().clone()))));
         }
         let bundle = crate::artifact_folder::load(folder)?;
         let id = bundle.manifest().strategy_id.as_str().into();
-        Ok(Self::Forecast(id, Arc::new(bundle.into_model())))
+        Ok(Self::Forecast((id, Arc::new(bundle.into_model()))))
     }
 
-    /// Its id, where strategy `name` is nothing without it.
-    fn id_for(&self, name: StrategyName) -> Option<&Arc<str>> {
+    /// Let the strategies that are nothing without it take part.
+    fn join(self, suite: &mut Suite) {
         match self {
-            Self::Forecast(id, _) => name.needs_model().then_some(id),
-            Self::Policy(id, _) => name.needs_policy().then_some(id),
+            Self::Forecast(model) => {
+                suite.outlooks.model = Some(model);
+                add_forecasters(suite);
+            }
+            Self::Policy(policy) => {
+                let mut contender = Contender::new(StrategyName::Learned, Kind::Candidate);
+                contender.id = format!("{}+{}", contender.id, policy.0);
+                suite.contenders.push(contender);
+                suite.outlooks.policy = Some(policy);
+            }
         }
     }
-}
-
-fn is_rule(name: StrategyName) -> bool {
-    !name.needs_model() && !name.needs_policy()
 }
 
 /// Run the command; returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
+    if let Some(measured) = args.suite.as_deref().map(crate::suites::measure).transpose()?.flatten() {
+        return measured.print(args.json, &args.bars);
+    }
+    if let Some(bar) = args.bars.first() {
+        return Err(Usage(format!("this suite has no bar called {bar:?}: leave --bar out")).into());
+    }
+    if let Some(report) = &args.report {
+        crate::commands::paths::must_have_folder(report, None)?;
+    }
     let seeds = match args.seeds {
         SeedsName::Named => Seeds::Named,
-        SeedsName::Fresh => Seeds::Fresh(args.fresh_from.map_or_else(commit_hash, Ok)?),
+        SeedsName::Fresh => Seeds::Fresh(args.fresh_from.clone().map_or_else(commit_hash, Ok)?),
     };
-    let suite = Suite::new(&args.suite, &seeds)?;
     let artifact = args.policy.as_deref().map(Artifact::load).transpose()?;
-    let names = StrategyName::ALL
-        .into_iter()
-        .filter(|name| *name != StrategyName::CriticalRule)
-        .filter(|name| is_rule(*name) || artifact.as_ref().is_some_and(|a| a.id_for(*name).is_some()));
-    let names: Vec<StrategyName> = names.collect();
-    let progress = progress(names.len() * suite.traces.len(), args.json);
-    let results: Vec<(StrategyName, Vec<Simulated>)> = names
-        .into_iter()
-        .map(|name| (name, run_strategy(&suite, name, artifact.as_ref(), &progress)))
-        .collect();
+    let progress = progress(args.json);
+    progress.set_message("preparing");
+    let mut suite = match &args.suite {
+        Some(name) => Suite::new(name, &seeds, args.full)?,
+        None => crate::suites::fleet::suite(&args.data, args.report_every * 1_000, args.full)?,
+    };
+    if let Some(artifact) = artifact {
+        artifact.join(&mut suite);
+    }
+    progress.set_message("running");
+    let results = run_suite(&suite, &progress)?;
     progress.finish_and_clear();
-    let comparison = summarise(&suite, &seeds, artifact.as_ref(), &results)?;
+    let comparison = summarise(&suite, &seeds, &results);
+    if let Some(path) = &args.report {
+        let html = page::render(&suite, &comparison, &results);
+        std::fs::write(path, html).with_context(|| format!("writing {}", path.display()))?;
+    }
     if args.json {
         println!("{}", serde_json::to_string(&comparison)?);
     } else {
-        print_table(&comparison);
+        print_all(&comparison);
     }
     Ok(EXIT_DONE)
+}
+
+/// Strategies that need a forecast take part in a suite that has none of its own.
+fn add_forecasters(suite: &mut Suite) {
+    if suite.contenders.iter().any(|contender| contender.outlook == Outlook::Model) {
+        return;
+    }
+    for strategy in StrategyName::ALL.into_iter().filter(|name| name.needs_model()) {
+        suite.contenders.push(Contender::new(strategy, Kind::Candidate).with_outlook(Outlook::Model));
+    }
 }
 
 fn commit_hash() -> anyhow::Result<String> {
@@ -152,116 +164,60 @@ fn commit_hash() -> anyhow::Result<String> {
     Ok(hash)
 }
 
-fn progress(steps: usize, quiet: bool) -> ProgressBar {
+fn progress(quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new(steps as u64);
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} traces, {eta} left");
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len} runs, {eta} left");
     style.map(|style| bar.set_style(style)).ok();
     bar
 }
 
-fn run_strategy(
-    suite: &Suite,
-    name: StrategyName,
-    artifact: Option<&Artifact>,
-    progress: &ProgressBar,
-) -> Vec<Simulated> {
-    let run = |trace: &berth_models::simulation::Scenario| {
-        let mut scenario = trace.clone();
-        scenario.config = FleetConfig { primary: name, ..scenario.config };
-        progress.inc(1);
-        match artifact {
-            Some(Artifact::Policy(id, policy)) => {
-                simulate_policy(&scenario, (id.clone(), policy.clone()), &mut |_| {})
-            }
-            Some(Artifact::Forecast(id, model)) => {
-                simulate(&scenario, Some((id.clone(), model.clone())), &mut |_| {})
-            }
-            None => simulate(&scenario, None, &mut |_| {}),
-        }
-    };
-    suite.traces.iter().map(run).collect()
-}
-
-fn summarise(
-    suite: &Suite,
-    seeds: &Seeds,
-    artifact: Option<&Artifact>,
-    results: &[(StrategyName, Vec<Simulated>)],
-) -> anyhow::Result<Comparison> {
-    let sum = |runs: &[Simulated]| runs.iter().map(|run| run.total_ms).sum::<u64>();
-    let best = results
-        .iter()
-        .filter(|(name, _)| is_rule(*name))
-        .min_by_key(|(_, runs)| sum(runs))
-        .context("no strategy ran")?;
-    let rows = results.iter().map(|(name, runs)| row(*name, artifact, runs, &best.1)).collect();
-    Ok(Comparison {
-        suite: suite.name,
-        about: suite.about,
-        suite_hash: suite.hash(),
-        seeds: match seeds {
-            Seeds::Named => "named".to_owned(),
-            Seeds::Fresh(text) => format!("fresh from {text}"),
-        },
-        traces: suite.traces.len(),
-        best_rule: best.0.versioned().to_owned(),
-        strategies: rows,
-    })
-}
-
-fn row(name: StrategyName, artifact: Option<&Artifact>, runs: &[Simulated], best: &[Simulated]) -> Row {
-    let totals: Vec<f64> = runs.iter().map(|run| run.total_ms as f64).collect();
-    let ratios: Vec<f64> =
-        totals.iter().zip(best).map(|(total, best)| total / best.total_ms as f64).collect();
-    let (score, ratio) = (interval(&totals), interval(&ratios));
-    let mut times: Vec<u64> =
-        runs.iter().flat_map(|run| run.time_in_system_ms.iter().flatten().copied()).collect();
-    times.sort_unstable();
-    let p99 = times.len().saturating_sub(1) * 99 / 100;
-    Row {
-        strategy_id: match artifact.and_then(|artifact| artifact.id_for(name)) {
-            Some(id) => format!("{}+{id}", name.versioned()),
-            None => name.versioned().to_owned(),
-        },
-        sees: name.sees(),
-        score: score.mean,
-        score_low: score.low,
-        score_high: score.high,
-        ratio_best_rule: ratio.mean,
-        ratio_low: ratio.low,
-        ratio_high: ratio.high,
-        metrics: Metrics {
-            time_in_system_ms_mean: times.iter().sum::<u64>() as f64 / times.len().max(1) as f64,
-            time_in_system_ms_p99: times.get(p99).copied().unwrap_or_default(),
-            ratio_worst_trace: ratios.iter().copied().fold(0.0, f64::max),
-            refused: runs.iter().flat_map(|run| run.refused).sum(),
-        },
-        traces: runs.iter().map(|run| run.total_ms).collect(),
-    }
-}
-
-fn print_table(comparison: &Comparison) {
+fn print_all(comparison: &Comparison) {
+    println!("suite {}: {}", comparison.suite, comparison.about);
     println!(
-        "suite {} ({}), {} traces, {} seeds, hash {}",
-        comparison.suite, comparison.about, comparison.traces, comparison.seeds, comparison.suite_hash
+        "{} traces, seeds {}, scenario {}, traces {}; {} decisions, {:.1} s of processor time",
+        comparison.traces,
+        comparison.seeds,
+        comparison.scenario_hash,
+        comparison.suite_hash,
+        comparison.decisions,
+        comparison.busy_s
     );
-    println!("ratio: per trace to {}, mean and 95 % interval\n", comparison.best_rule);
-    println!("{:<28} {:<24} {:>14} {:>22} {:>10}", "strategy", "sees", "score ms", "ratio", "worst");
-    let mut rows: Vec<&Row> = comparison.strategies.iter().collect();
-    rows.sort_by(|a, b| a.score.total_cmp(&b.score));
+    println!("score: {}", comparison.score_name);
+    for case in &comparison.cases {
+        print_table(&case.case, &case.best_rule, &case.strategies);
+    }
+    print_table("all cases", &comparison.best_rule, &comparison.strategies);
+}
+
+fn print_table(case: &str, best_rule: &str, rows: &[Row]) {
+    println!("\n{case} (ratio: per trace to {best_rule} or the best rule of the same information)");
+    println!(
+        "{:<58} {:<9} {:>13} {:>23} {:>8} {:>8} {:>8} {:>8}",
+        "strategy", "kind", "score", "ratio, 95 % interval", "closed", "crit.err", "oth.err", "overload"
+    );
+    let mut rows: Vec<&Row> = rows.iter().collect();
+    let refused = |row: &Row| row.metrics.get(REFUSED_SHARE).copied().unwrap_or(0.0);
+    let least = rows.iter().map(|row| refused(row)).fold(f64::INFINITY, f64::min);
+    let is_choosy = |row: &Row| refused(row) > least + REFUSED_MORE_MAX;
+    rows.sort_by(|a, b| is_choosy(a).cmp(&is_choosy(b)).then(a.score.total_cmp(&b.score)));
     for row in rows {
+        let metric =
+            |name: &str| row.metrics.get(name).map_or_else(|| "–".to_owned(), |value| format!("{value:.4}"));
         println!(
-            "{:<28} {:<24} {:>14.1} {:>6.3} [{:>6.3}, {:>6.3}] {:>9.2}",
+            "{:<58} {:<9} {:>13.4} {:>7.3} [{:>6.3}, {:>6.3}] {:>8} {:>8} {:>8} {:>8}",
             row.strategy_id,
-            row.sees,
+            row.kind,
             row.score,
             row.ratio_best_rule,
             row.ratio_low,
             row.ratio_high,
-            row.metrics.ratio_worst_trace
+            row.metrics.get("gap_closed").map_or_else(|| "–".to_owned(), |closed| format!("{closed:.2}")),
+            metric("error_share_critical"),
+            metric("error_share_other"),
+            metric("overload_share"),
         );
     }
 }

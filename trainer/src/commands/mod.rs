@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod demo;
+pub mod doctor;
 pub mod forecast;
 pub mod generate;
 pub mod ingest;

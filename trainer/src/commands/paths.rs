@@ -21,6 +21,19 @@ pub fn must_exist(path: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// Check that a file can be made at `path`: its folder is there, or is `made`, which will be.
+///
+/// # Errors
+/// [`Usage`] when it isn't.
+pub fn must_have_folder(path: &Path, made: Option<&Path>) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if folder.is_dir() || made == Some(folder) {
+        return Ok(());
+    }
+    let (path, folder) = (path.display(), folder.display());
+    Err(Usage(format!("can't write {path}: there is no folder {folder}; make it, or name another")).into())
+}
+
 /// The paths as they were given, each place once, so that nothing counts twice.
 ///
 /// # Errors

@@ -8,7 +8,9 @@ use crate::learners::TrainingSet;
 /// Most rows of one horizon; beyond it rows are drawn by a seeded hash.
 pub const ROWS_MAX: usize = 400_000;
 /// A horizon with fewer rows is not trained.
-pub const ROWS_MIN: usize = 1_000;
+pub const ROWS_MIN: usize = 300;
+/// Where the late rows of a series begin, as a share of its training part.
+const LATE_SHARE: f64 = 0.8;
 /// Rows from the first hour of a series are left out: there is no past to speak of.
 const WARM_UP_MS: u64 = 3_600_000;
 
@@ -72,6 +74,7 @@ fn splitmix(seed: u64) -> u64 {
 fn collect_one(rows: &mut Rows, span: &Span<'_>, index: usize, draw: &Draw) {
     let mut state = SeriesState::new();
     let Some(&(first_ms, _)) = span.points.first() else { return };
+    let late_ms = first_ms + (span.cut_ms.saturating_sub(first_ms) as f64 * LATE_SHARE) as u64;
     for &(at_ms, value) in span.points.iter().take_while(|point| point.0 <= span.cut_ms) {
         state.observe(at_ms, value);
         rows.samples += 1;
@@ -84,7 +87,9 @@ fn collect_one(rows: &mut Rows, span: &Span<'_>, index: usize, draw: &Draw) {
             let before_cut = target_ms + span.cadence_ms / 2 <= span.cut_ms;
             let truth = if wanted && before_cut { span.truth(at_ms, HORIZONS_MS[horizon]) } else { None };
             match truth {
-                Some(truth) if drawn => push(&mut rows.horizons[horizon], &detail.row, truth),
+                Some(truth) if drawn => {
+                    push(&mut rows.horizons[horizon], &detail.row, truth, target_ms > late_ms);
+                }
                 Some(_) => rows.not_drawn += 1,
                 None => {}
             }
@@ -92,10 +97,9 @@ fn collect_one(rows: &mut Rows, span: &Span<'_>, index: usize, draw: &Draw) {
     }
 }
 
-fn push(set: &mut TrainingSet, row: &FeatureRow, truth: f64) {
+fn push(set: &mut TrainingSet, row: &FeatureRow, truth: f64, is_late: bool) {
     let target = ((truth - row.current) / row.scale) as f32;
     if target.is_finite() {
-        set.values.extend_from_slice(&row.values);
-        set.targets.push(target);
+        set.push(&row.values, target, is_late);
     }
 }

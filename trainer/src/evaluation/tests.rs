@@ -41,10 +41,10 @@ fn a_trained_bundle_meets_its_probes_and_beats_the_day_ago_value() {
     let split = Split { holdout_ms: DAY_MS, skip_ms: 0 };
     let fitted = fit(&series, &split, 20, 1);
     let other = fit(&series, &split, 20, 2);
-    assert_eq!(fitted.ensemble, other.ensemble, "training does not depend on the number of threads");
+    assert_eq!(fitted.predictor, other.predictor, "training does not depend on the number of threads");
     let probes =
         fitted.probes.iter().map(|(input, outputs)| Probe::new(HORIZONS_MS[3], input, outputs)).collect();
-    let model = ForecastModel::new([None, None, None, Some(fitted.ensemble)]).expect("valid");
+    let model = ForecastModel::new([None, None, None, Some(fitted.predictor)]).expect("valid");
     let bundle = Bundle::new(model, probes, Training::default())
         .expect("the flat ensemble meets the trainer's outputs");
     let loaded = Bundle::from_files(&bundle.to_files()).expect("loads");
@@ -109,7 +109,7 @@ fn real_traces_meet_the_first_bar() {
     let series: Vec<TimedSeries> = read.iter().map(|one| TimedSeries::new(one).0).collect();
     let split = Split { holdout_ms: DAY_MS, skip_ms: 0 };
     let fitted = fit(&series, &split, 60, 1);
-    let model = ForecastModel::new([None, None, None, Some(fitted.ensemble)]).expect("valid");
+    let model = ForecastModel::new([None, None, None, Some(fitted.predictor)]).expect("valid");
     let figures = series.iter().map(|one| evaluate_series(one, &split, Some(&model), |_| ())).collect();
     let set = by_set(figures, None).sets.remove(0);
     assert_eq!(set.series, 12);

@@ -12,7 +12,7 @@ use hessboost::objective::{Objective, Quantiles};
 use hessboost::training::Trainer;
 use hessboost::tree::RegTree;
 
-use super::{Fitted, Learner, PROBES, TrainingSet};
+use super::{Fitted, Learner, TrainingSet, probe_inputs};
 
 /// Settings, chosen on days before the held-out one.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +57,12 @@ impl Default for HessboostLearner {
 }
 
 impl HessboostLearner {
+    /// Rounds of the fit of one horizon (an index into the horizons).
+    #[must_use]
+    pub fn rounds(&self, horizon: usize) -> usize {
+        if horizon + 1 == HORIZON_COUNT { self.rounds } else { self.rounds.div_ceil(2) }
+    }
+
     fn params(&self) -> anyhow::Result<TrainingParams> {
         let strategy =
             if self.shared_trees { MultiStrategy::MultiOutputTree } else { MultiStrategy::OneOutputPerTree };
@@ -80,6 +86,10 @@ impl HessboostLearner {
 }
 
 impl Learner for HessboostLearner {
+    fn name(&self) -> &'static str {
+        "hessboost"
+    }
+
     fn describe(&self) -> String {
         format!(
             "hessboost 0.4.6: {} rounds (half as many for shorter horizons), {} leaves, depth {}, learning rate {}, rows {}, features {}, leaf weight {}, {}",
@@ -121,24 +131,8 @@ impl Learner for HessboostLearner {
                 Ok((input, outputs))
             })
             .collect::<anyhow::Result<_>>()?;
-        Ok(Fitted { ensemble, probes })
+        Ok(Fitted { predictor: ensemble.into(), probes })
     }
-
-    fn rounds(&self, horizon: usize) -> usize {
-        if horizon + 1 == HORIZON_COUNT { self.rounds } else { self.rounds.div_ceil(2) }
-    }
-}
-
-/// Rows from all over the training set, with every third feature taken out of every other one, and an empty row.
-fn probe_inputs(rows: &TrainingSet) -> Vec<Vec<f32>> {
-    let step = (rows.len() / PROBES).max(1);
-    let mut inputs: Vec<Vec<f32>> =
-        (0..rows.len()).step_by(step).take(PROBES - 1).map(|index| rows.row(index).to_vec()).collect();
-    for (index, input) in inputs.iter_mut().enumerate().filter(|(index, _)| index % 2 == 1) {
-        input.iter_mut().skip(index % 3).step_by(3).for_each(|value| *value = f32::NAN);
-    }
-    inputs.push(vec![f32::NAN; FEATURE_COUNT]);
-    inputs
 }
 
 /// Copy a fitted model into the flat form that the server evaluates.

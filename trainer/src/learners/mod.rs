@@ -1,11 +1,14 @@
 //! One learner a file, behind one interface.
 
+pub mod choose;
 pub mod evolution;
 pub mod hessboost;
+mod line;
+pub mod linfa_linear;
 pub mod policy;
+pub mod smartcore_ridge;
 
-use berth_models::forecast::FEATURE_COUNT;
-use berth_models::forecast::ensemble::Ensemble;
+use berth_models::forecast::{FEATURE_COUNT, Predictor};
 
 /// Rows of one horizon: features, and targets in units of each row's scale relative to its newest sample.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +17,8 @@ pub struct TrainingSet {
     pub values: Vec<f32>,
     /// One a row.
     pub targets: Vec<f32>,
+    /// Whether the row's truth lies in the last fifth of its series' training part: what learners are judged on.
+    pub is_late: Vec<bool>,
 }
 
 impl TrainingSet {
@@ -34,13 +39,33 @@ impl TrainingSet {
     pub fn row(&self, index: usize) -> &[f32] {
         &self.values[index * FEATURE_COUNT..(index + 1) * FEATURE_COUNT]
     }
+
+    /// The early rows, of which the last fifth becomes late, and the late ones.
+    #[must_use]
+    pub fn early_and_late(&self) -> (Self, Self) {
+        let (mut early, mut late) = (Self::default(), Self::default());
+        for index in 0..self.len() {
+            let set = if self.is_late[index] { &mut late } else { &mut early };
+            set.push(self.row(index), self.targets[index], false);
+        }
+        let first_late = early.len() - early.len() / 5;
+        early.is_late[first_late..].fill(true);
+        (early, late)
+    }
+
+    /// Append a row.
+    pub fn push(&mut self, values: &[f32], target: f32, is_late: bool) {
+        self.values.extend_from_slice(values);
+        self.targets.push(target);
+        self.is_late.push(is_late);
+    }
 }
 
 /// What a learner made of the rows of one horizon.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     /// The model in the form that the server evaluates.
-    pub ensemble: Ensemble,
+    pub predictor: Predictor,
     /// Rows of features with the learner's own outputs for them, ascending.
     pub probes: Vec<(Vec<f32>, Vec<f32>)>,
 }
@@ -50,6 +75,9 @@ pub const PROBES: usize = 24;
 
 /// Fits quantiles of one horizon.
 pub trait Learner {
+    /// The name.
+    fn name(&self) -> &'static str;
+
     /// Name and settings, for the manifest.
     fn describe(&self) -> String;
 
@@ -63,7 +91,19 @@ pub trait Learner {
         rows: TrainingSet,
         progress: &(dyn Fn(usize) + Sync),
     ) -> anyhow::Result<Fitted>;
-
-    /// Rounds of the fit of one horizon (an index into the horizons).
-    fn rounds(&self, horizon: usize) -> usize;
 }
+
+/// Rows from all over the training set, with every third feature taken out of every other one, and an empty row.
+fn probe_inputs(rows: &TrainingSet) -> Vec<Vec<f32>> {
+    let step = (rows.len() / PROBES).max(1);
+    let mut inputs: Vec<Vec<f32>> =
+        (0..rows.len()).step_by(step).take(PROBES - 1).map(|index| rows.row(index).to_vec()).collect();
+    for (index, input) in inputs.iter_mut().enumerate().filter(|(index, _)| index % 2 == 1) {
+        input.iter_mut().skip(index % 3).step_by(3).for_each(|value| *value = f32::NAN);
+    }
+    inputs.push(vec![f32::NAN; FEATURE_COUNT]);
+    inputs
+}
+
+#[cfg(test)]
+mod tests;

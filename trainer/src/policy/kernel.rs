@@ -1,10 +1,8 @@
 //! Traces for the simulation kernel, which decides by the engine itself: routes, fallbacks and all.
 
-use std::sync::Arc;
-
 use berth_models::config::FleetConfig;
 use berth_models::domain::{Ball, BoxSpec, Capacity};
-use berth_models::simulation::{Arrival, Discipline, Scenario, SimulatedBox};
+use berth_models::simulation::{Arrival, Conditions, Discipline, Scenario, SimulatedBox};
 use berth_models::strategy::StrategyName;
 
 use super::traffic::Trace;
@@ -23,7 +21,7 @@ pub fn scenario(speeds: &[f64], trace: &Trace, primary: StrategyName) -> Scenari
     let arrivals = trace.arrivals.iter().enumerate().map(|(index, (at_ms, work_ms))| {
         let mut ball = Ball::new(format!("job-{index:06}"));
         ball.work_ms = Some(*work_ms);
-        Arrival { at_ms: *at_ms, ball: Arc::new(ball), service_ms: *work_ms }
+        Arrival::new(*at_ms, ball, *work_ms)
     });
     Scenario {
         config: FleetConfig { lease_ms_default: 24 * 3_600_000, primary, ..FleetConfig::default() },
@@ -31,5 +29,6 @@ pub fn scenario(speeds: &[f64], trace: &Trace, primary: StrategyName) -> Scenari
         arrivals: arrivals.collect(),
         report_every_ms: None,
         measured_from_ms: 0,
+        conditions: Conditions::default(),
     }
 }

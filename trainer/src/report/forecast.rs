@@ -1,6 +1,6 @@
 //! The report of a forecast's evaluation.
 
-use berth_models::forecast::{ForecastModel, HORIZON_COUNT, NaiveKind, feature_names};
+use berth_models::forecast::{ForecastModel, HORIZON_COUNT, NaiveKind, Predictor, feature_names};
 
 use super::chart::{Band, Line, band_chart, bar_chart, line_chart};
 use super::{Page, three};
@@ -159,13 +159,12 @@ fn hours_chart(traces: &[Trace]) -> String {
 }
 
 fn importance_chart(model: &ForecastModel) -> String {
-    let counts =
-        model.ensemble(HORIZON_COUNT - 1).map(|ensemble| ensemble.split_counts()).unwrap_or_default();
+    let used = model.predictor(HORIZON_COUNT - 1).map(Predictor::importance).unwrap_or_default();
     let mut bars: Vec<(String, f64)> =
-        feature_names().iter().zip(counts).map(|(name, count)| (name.clone(), count as f64)).collect();
+        feature_names().iter().zip(used).map(|(name, used)| (name.clone(), used)).collect();
     bars.sort_by(|left, right| right.1.total_cmp(&left.1));
     bars.truncate(FEATURES_DRAWN);
-    bar_chart("Most used features", "splits", &bars)
+    bar_chart("Most used features", "splits, or absolute weights", &bars)
 }
 
 fn series_chart(name: &str, trace: &Trace) -> String {

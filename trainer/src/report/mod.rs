@@ -1,6 +1,7 @@
 //! Offline reports: one HTML file with inline SVG, no script and nothing fetched.
 
 pub mod chart;
+pub mod compare;
 pub mod forecast;
 
 use std::fmt::Write;

@@ -19,13 +19,26 @@ pub struct Interval {
 /// Mean of `values` with its 95 % percentile-bootstrap interval (Efron 1979).
 #[must_use]
 pub fn interval(values: &[f64]) -> Interval {
-    let count = values.len();
-    let mean = values.iter().sum::<f64>() / count as f64;
+    let sum = |pick: &dyn Fn(usize) -> usize| {
+        (0..values.len()).map(|index| values[pick(index)]).sum::<f64>() / values.len() as f64
+    };
+    bootstrap(values.len(), sum)
+}
+
+/// Σ `numerators` ÷ Σ `denominators` over traces, with its interval.
+#[must_use]
+pub fn interval_of_ratio(numerators: &[f64], denominators: &[f64]) -> Interval {
+    let ratio = |pick: &dyn Fn(usize) -> usize| {
+        let sum = |values: &[f64]| (0..values.len()).map(|index| values[pick(index)]).sum::<f64>();
+        sum(numerators) / sum(denominators)
+    };
+    bootstrap(numerators.len().min(denominators.len()), ratio)
+}
+
+fn bootstrap(count: usize, statistic: impl Fn(&dyn Fn(usize) -> usize) -> f64) -> Interval {
+    let mean = statistic(&|index| index);
     let mut means: Vec<f64> = (0..RESAMPLES)
-        .map(|resample| {
-            let pick = |index: u64| (unit(resample, index + 1) * count as f64) as usize;
-            (0..count as u64).map(|index| values[pick(index)]).sum::<f64>() / count as f64
-        })
+        .map(|resample| statistic(&|index| (unit(resample, index as u64 + 1) * count as f64) as usize))
         .collect();
     means.sort_by(f64::total_cmp);
     let at = |share: f64| means[(share * (RESAMPLES - 1) as f64) as usize];
@@ -42,6 +55,8 @@ mod tests {
         let (few, many) = (interval(&wave(20)), interval(&wave(2_000)));
         assert!(few.low < few.mean && few.mean < few.high);
         assert!(many.high - many.low < few.high - few.low);
+        let ratio = interval_of_ratio(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]);
+        assert_eq!(ratio, Interval { mean: 0.5, low: 0.5, high: 0.5 });
         assert_eq!(interval(&[3.0; 10]), Interval { mean: 3.0, low: 3.0, high: 3.0 });
     }
 }

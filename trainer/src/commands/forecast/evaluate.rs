@@ -8,6 +8,7 @@ use berth_models::artifact::Bundle;
 use super::{data, output};
 use crate::artifact_folder;
 use crate::cli::{EXIT_BAR_NOT_MET, EXIT_DONE};
+use crate::commands::paths;
 use crate::evaluation::summary::{Evaluation, SeriesFigures};
 use crate::evaluation::{Split, TimedSeries, parse_duration_ms};
 
@@ -42,6 +43,9 @@ pub struct Args {
 
 /// Run the command; returns the exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
+    if let Some(report) = &args.report {
+        paths::must_have_folder(report, None)?;
+    }
     let bundle = artifact_folder::load(&args.artifact)?;
     let series = data::read(&args.data)?;
     let split = Split { holdout_ms: args.holdout, skip_ms: args.skip };

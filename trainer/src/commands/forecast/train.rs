@@ -1,19 +1,21 @@
 //! `berth-trainer forecast train`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use berth_models::artifact::{Bundle, Probe, Training};
-use berth_models::forecast::{ForecastModel, HORIZON_COUNT, HORIZONS_MS};
+use berth_models::forecast::{ForecastModel, HORIZON_COUNT, HORIZONS_MS, Predictor};
 use clap::builder::RangedU64ValueParser;
 
 use super::{data, output};
 use crate::artifact_folder;
 use crate::cli::EXIT_DONE;
+use crate::commands::paths;
 use crate::evaluation::rows::{self, ROWS_MAX, ROWS_MIN, Rows};
 use crate::evaluation::summary::Evaluation;
 use crate::evaluation::{Split, TimedSeries, cpu, parse_duration_ms};
-use crate::learners::Learner;
+use crate::learners::choose::{self, Choice};
 use crate::learners::hessboost::HessboostLearner;
 
 /// Most boosting rounds.
@@ -44,6 +46,9 @@ pub struct Args {
     /// Seed of every draw.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Learner; `auto` lets late rows of the training part decide where rows are few.
+    #[arg(long, value_enum, default_value_t)]
+    learner: Choice,
     /// Boosting rounds, 1 to 5,000.
     #[arg(long, default_value_t = HessboostLearner::default().rounds, value_parser = count(1, ROUNDS_MAX))]
     rounds: usize,
@@ -78,6 +83,9 @@ fn parse_learning_rate(text: &str) -> Result<f64, String> {
 /// Run the command; returns the exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     artifact_folder::check_free(&args.out)?;
+    if let Some(report) = &args.report {
+        paths::must_have_folder(report, Some(&args.out))?;
+    }
     let series = data::read(&args.data)?;
     let split = Split { holdout_ms: args.holdout, skip_ms: args.skip };
     let learner = HessboostLearner {
@@ -88,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         threads: args.threads,
         ..HessboostLearner::default()
     };
-    let trained = train(&series, &split, &learner, args.seed)?;
+    let trained = train(&series, &split, args.learner, &learner, args.seed)?;
     // Evaluated first, so that the figures are in the manifest; the report names the id of the weights.
     let draft = trained.bundle(Default::default())?;
     let (evaluation, traces) = output::evaluate(&series, &split, &draft, args.report.is_some());
@@ -111,13 +119,19 @@ struct Trained {
 }
 
 impl Trained {
-    fn bundle(&self, metrics: std::collections::BTreeMap<String, f64>) -> anyhow::Result<Bundle> {
+    fn bundle(&self, metrics: BTreeMap<String, f64>) -> anyhow::Result<Bundle> {
         let training = Training { metrics, ..self.training.clone() };
         Bundle::new(self.model.clone(), self.probes.clone(), training).context("verifying the trained bundle")
     }
 }
 
-fn train(series: &[TimedSeries], split: &Split, learner: &dyn Learner, seed: u64) -> anyhow::Result<Trained> {
+fn train(
+    series: &[TimedSeries],
+    split: &Split,
+    choice: Choice,
+    learner: &HessboostLearner,
+    seed: u64,
+) -> anyhow::Result<Trained> {
     let cpu_before = cpu::process_cpu_s();
     let bar = output::progress("computing features", series.len());
     let mut rows = rows::collect(series, split, seed, |done| bar.set_position(done as u64));
@@ -129,23 +143,24 @@ fn train(series: &[TimedSeries], split: &Split, learner: &dyn Learner, seed: u64
         !trainable.is_empty(),
         "no horizon has {ROWS_MIN} rows before the held-out part; give more data or a shorter --holdout"
     );
-    let bar =
-        output::progress("growing trees", trainable.iter().map(|&horizon| learner.rounds(horizon)).sum());
-    let mut ensembles: [Option<_>; HORIZON_COUNT] = Default::default();
-    let (mut probes, mut counts) = (Vec::new(), Vec::new());
+    let bar = output::progress("fitting", trainable.iter().map(|&horizon| learner.rounds(horizon)).sum());
+    let mut predictors: [Option<Predictor>; HORIZON_COUNT] = Default::default();
+    let (mut probes, mut counts, mut learners) = (Vec::new(), Vec::new(), BTreeMap::<_, Vec<_>>::new());
     for horizon in trainable {
         let set = std::mem::take(&mut rows.horizons[horizon]);
         counts.push(set.len() as u64);
         let before = bar.position();
-        let fitted = learner.fit(horizon, set, &|round| bar.set_position(before + round as u64))?;
-        let horizon_ms = HORIZONS_MS[horizon];
+        let progress = |round| bar.set_position(before + round as u64);
+        let chosen = choose::fit(choice, learner, horizon, set, &progress)?;
+        let (horizon_ms, fitted) = (HORIZONS_MS[horizon], chosen.fitted);
+        learners.entry(chosen.description).or_default().push(format!("{} s", horizon_ms / 1_000));
         probes.extend(fitted.probes.iter().map(|(input, outputs)| Probe::new(horizon_ms, input, outputs)));
-        ensembles[horizon] = Some(fitted.ensemble);
+        predictors[horizon] = Some(fitted.predictor);
     }
     bar.finish_and_clear();
     let cut = |one: &TimedSeries| one.span(split).map_or(0, |span| span.cut_ms);
     let training = Training {
-        learner: learner.describe(),
+        learner: say_learners(&learners),
         data_fingerprint: data::fingerprint(series, cut),
         trained_until_ms: series.iter().map(cut).max().unwrap_or(0),
         seed,
@@ -153,7 +168,15 @@ fn train(series: &[TimedSeries], split: &Split, learner: &dyn Learner, seed: u64
         train_cpu_s: cpu::process_cpu_s().zip(cpu_before).map(|(after, before)| after - before),
         ..Training::default()
     };
-    Ok(Trained { model: ForecastModel::new(ensembles)?, probes, training })
+    Ok(Trained { model: ForecastModel::new(predictors)?, probes, training })
+}
+
+/// The learners with their horizons, for the manifest and for whoever waits.
+fn say_learners(learners: &BTreeMap<String, Vec<String>>) -> String {
+    let each = learners.iter().map(|(learner, horizons)| format!("{}: {learner}", horizons.join(", ")));
+    let said = each.collect::<Vec<_>>().join(" | ");
+    eprintln!("learner: {said}");
+    said
 }
 
 fn say_rows(rows: &Rows) {
@@ -177,7 +200,7 @@ fn say_rows(rows: &Rows) {
 }
 
 /// The headline figures, as the manifest keeps them.
-fn metrics(evaluation: &Evaluation) -> std::collections::BTreeMap<String, f64> {
+fn metrics(evaluation: &Evaluation) -> BTreeMap<String, f64> {
     let of_set = |set: &crate::evaluation::summary::Figures| {
         let name = set.name.clone();
         let named = [
