@@ -31,3 +31,8 @@ ci: lint test
 
 clean-demo:
 	rm -rf demo
+
+# Trains the shipped placement policy again, without libtorch; see docs/results/policy.md.
+.PHONY: train-policy
+train-policy: build
+	$(BIN)/berth-trainer policy train --suite park --iterations 400 --out policy-park

@@ -438,13 +438,13 @@ fn parse<T: serde::de::DeserializeOwned>(file: &'static str, bytes: &[u8]) -> Re
 }
 
 /// The types written here have string keys and finite numbers, so this can't fail; an empty file would be refused.
-fn json_bytes<T: Serialize>(value: &T) -> Vec<u8> {
+pub(crate) fn json_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).unwrap_or_default();
     bytes.push(b'\n');
     bytes
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 

@@ -187,8 +187,8 @@ impl FleetConfig {
             }
         }
         for (field, name) in [("rule", self.rule)] {
-            if name.needs_model() {
-                return Err(Invalid::new(field, name, "a strategy that needs no model"));
+            if name.needs_model() || name.needs_policy() {
+                return Err(Invalid::new(field, name, "a strategy that needs no model and no policy"));
             }
         }
         // A time may be none at all where that means "at once"; every time is bounded, so that no

@@ -35,6 +35,14 @@ pub fn route(fleet: &Fleet, ball: &Ball) -> (Route, StrategyName) {
             return (Route::SkillLost, config.rule);
         }
     }
+    if config.primary.needs_policy() {
+        let Some(policy) = fleet.policy() else {
+            return (Route::NoPolicy, config.rule);
+        };
+        if let Err(fallback) = policy.admit(fleet.traffic(), fleet.speed_sum()) {
+            return fallback;
+        }
+    }
     (Route::Primary, config.primary)
 }
 
@@ -83,13 +91,19 @@ pub fn decide_by(
     fleet: &Fleet,
     ball: Arc<Ball>,
     draw: u64,
-    strategy: StrategyName,
-    route: Route,
+    mut strategy: StrategyName,
+    mut route: Route,
     ranking: &mut Ranking,
 ) -> Decision {
     let view = View::new(fleet, &ball, draw);
     ranking.clear();
     strategy.rank(&view, ranking);
+    if ranking.is_spoilt() {
+        route = Route::NotFinite;
+        strategy = fleet.policy().map_or(fleet.config().rule, |policy| policy.rule);
+        ranking.clear();
+        strategy.rank(&view, ranking);
+    }
     let boxes = fleet.boxes();
     let candidates: Vec<Candidate> = ranking
         .candidates()

@@ -28,17 +28,46 @@ pub enum Route {
     NoModel,
     /// The forecasts have lost their skill against the naives: the reactive rule decides.
     SkillLost,
+    /// The primary needs a placement policy and none is active.
+    NoPolicy,
+    /// The policy was not ahead of the rule at the present load, or the load is not known yet.
+    OutsideRegime,
+    /// The sizes of balls differ from those the policy was trained on.
+    InputDrift,
+    /// The policy gave a score that is no number.
+    NotFinite,
 }
 
 impl Route {
     /// All routes, in the order of every array over routes.
-    pub const ALL: [Self; 6] =
-        [Self::Primary, Self::Critical, Self::Holdout, Self::RulesOnly, Self::NoModel, Self::SkillLost];
+    pub const ALL: [Self; 10] = [
+        Self::Primary,
+        Self::Critical,
+        Self::Holdout,
+        Self::RulesOnly,
+        Self::NoModel,
+        Self::SkillLost,
+        Self::NoPolicy,
+        Self::OutsideRegime,
+        Self::InputDrift,
+        Self::NotFinite,
+    ];
 
     /// The name used in JSON, logs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
-        ["primary", "critical", "holdout", "rules_only", "no_model", "skill_lost"][self as usize]
+        [
+            "primary",
+            "critical",
+            "holdout",
+            "rules_only",
+            "no_model",
+            "skill_lost",
+            "no_policy",
+            "outside_regime",
+            "input_drift",
+            "not_finite",
+        ][self as usize]
     }
 }
 

@@ -14,6 +14,7 @@ use crate::domain::{Ball, BoxReport, BoxSpec, FieldIssue, Invalid, Outcome};
 use crate::event::{Event, EventKind};
 use crate::fleet::{Fleet, Lease, LeaseState};
 use crate::forecast::{ForecastModel, Foresight};
+use crate::policy::PlacementPolicy;
 use crate::strategy::Ranking;
 
 /// The two times of a request, read by the shell.
@@ -358,6 +359,19 @@ impl Engine {
         let (artifact_id, model) = artifact.unzip();
         self.fleet.set_model(model);
         self.append(stamp, EventKind::Activated { artifact_id }, out);
+    }
+
+    /// Make a placement policy the active one, or none.
+    pub fn activate_policy(
+        &mut self,
+        policy: Option<(Arc<str>, Arc<PlacementPolicy>)>,
+        stamp: Stamp,
+        out: &mut Vec<Event>,
+    ) {
+        self.expire(stamp, out);
+        let (policy_id, policy) = policy.unzip();
+        self.fleet.set_policy(policy);
+        self.append(stamp, EventKind::PolicyActivated { policy_id }, out);
     }
 }
 

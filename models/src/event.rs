@@ -88,4 +88,9 @@ pub enum EventKind {
         /// Its id.
         artifact_id: Option<Arc<str>>,
     },
+    /// A placement policy became the active one; `None`: none is active.
+    PolicyActivated {
+        /// Its id.
+        policy_id: Option<Arc<str>>,
+    },
 }

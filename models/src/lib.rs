@@ -15,6 +15,7 @@ pub mod event;
 pub mod evidence;
 pub mod fleet;
 pub mod forecast;
+pub mod policy;
 pub mod pools;
 pub mod simulation;
 pub mod strategy;

@@ -15,6 +15,9 @@ use berth_models::decision::Route;
 use berth_models::domain::{Ball, BoxReport, BoxSpec, Capacity, Class, Outcome, Usage};
 use berth_models::event::{Event, EventKind};
 use berth_models::fleet::Fleet;
+use berth_models::policy::scorer::{INPUTS, PARAMETERS};
+use berth_models::policy::traffic::Shape;
+use berth_models::policy::{PlacementPolicy, Scorer};
 use berth_models::strategy::{Ranking, StrategyName};
 
 /// Balls between two completions of all of them.
@@ -46,6 +49,7 @@ impl Bench {
             let spec = BoxSpec::new(&format!("box-{index:05}"), capacity);
             bench.apply(EventKind::Registered { spec: Box::new(spec) });
         }
+        bench.fleet.set_policy(Some(Arc::new(policy())));
         bench.at_ms += 1_000;
         bench.report_all();
         bench
@@ -102,6 +106,19 @@ impl Bench {
 fn median_s(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     times[times.len() / 2].as_secs_f64()
+}
+
+/// A placement policy of arbitrary weights: what it costs does not depend on them.
+fn policy() -> PlacementPolicy {
+    let parameters = (0..PARAMETERS).map(|index| (index as f32 * 0.37) % 0.5 - 0.25).collect();
+    let trained_on = Shape { log_work_mean: 1.6, log_work_spread: 0.5, work_ms_mean: 5.0 };
+    PlacementPolicy {
+        scorer: Scorer::new(parameters, [0.1; INPUTS], [1.5; INPUTS]).expect("the weights are finite"),
+        scale: trained_on.scale(1.0),
+        regimes: Vec::new(),
+        trained_on,
+        rule: StrategyName::LeastWorkLeft,
+    }
 }
 
 fn ball(seq: u64, index: usize, class: Class) -> Ball {

@@ -157,7 +157,15 @@ impl Telemetry {
             self.panicking.fetch_add(1, Ordering::Relaxed);
             self.log_fallback("panic");
         }
-        if matches!(decision.route, Route::NoModel | Route::SkillLost) {
+        if matches!(
+            decision.route,
+            Route::NoModel
+                | Route::SkillLost
+                | Route::NoPolicy
+                | Route::OutsideRegime
+                | Route::InputDrift
+                | Route::NotFinite
+        ) {
             self.log_fallback(decision.route.name());
         }
     }

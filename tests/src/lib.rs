@@ -111,6 +111,7 @@ fn request(
         EventKind::Activated { artifact_id } => {
             engine.activate(artifact_id.zip(model.cloned()), stamp, out);
         }
+        EventKind::PolicyActivated { .. } => engine.activate_policy(None, stamp, out),
     }
 }
 

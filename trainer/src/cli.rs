@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use berth_datasets::DatasetError;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{compare, demo, doctor, forecast, generate, ingest};
+use crate::commands::{compare, demo, doctor, forecast, generate, ingest, policy};
 
 /// The command did what was asked.
 pub const EXIT_DONE: u8 = 0;
@@ -53,6 +53,8 @@ enum Command {
     Generate(generate::Args),
     /// Train or evaluate five-minute load forecasts.
     Forecast(forecast::Args),
+    /// Train a placement policy.
+    Policy(policy::Args),
     /// Compare strategies on a named suite.
     Compare(compare::Args),
     /// Train, serve and replay held-out traffic over HTTP, end to end.
@@ -81,6 +83,7 @@ pub fn run<Argument: Into<OsString> + Clone>(arguments: impl IntoIterator<Item =
         Command::Doctor(args) => doctor::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Forecast(args) => forecast::run(args),
+        Command::Policy(args) => policy::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Demo(args) => demo::run(args),
     };

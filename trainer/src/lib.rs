@@ -6,6 +6,7 @@ pub mod commands;
 pub mod demo;
 pub mod evaluation;
 pub mod learners;
+pub mod policy;
 pub mod prometheus_pull;
 pub mod report;
 pub mod suites;

@@ -6,6 +6,7 @@ use super::{BoxState, Fleet, FleetCounters, Lease, LeaseTable, SKILL_MIN, group_
 use crate::config::FleetConfig;
 use crate::domain::{Amounts, Ball, BoxReport};
 use crate::forecast::ForecastModel;
+use crate::policy::{PlacementPolicy, Traffic};
 use crate::strategy::StrategyName;
 
 /// Questions; nothing here changes the state.
@@ -68,6 +69,30 @@ impl Fleet {
     #[must_use]
     pub fn model(&self) -> Option<&Arc<ForecastModel>> {
         self.model.as_ref()
+    }
+
+    /// The active placement policy, when it has been handed in.
+    #[must_use]
+    pub fn policy(&self) -> Option<&Arc<PlacementPolicy>> {
+        self.policy.as_ref()
+    }
+
+    /// Id of the active placement policy.
+    #[must_use]
+    pub fn policy_id(&self) -> Option<&Arc<str>> {
+        self.policy_id.as_ref()
+    }
+
+    /// What recent traffic looks like.
+    #[must_use]
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Summed speed of the boxes that take balls at present.
+    #[must_use]
+    pub fn speed_sum(&self) -> f64 {
+        self.speed_sum
     }
 
     /// Whether there are forecasts to decide by.

@@ -26,6 +26,7 @@ use crate::decision::Decision;
 use crate::domain::{Amounts, Ball, BoxSpec, DIMENSIONS, Outcome, Stage};
 use crate::event::{Event, EventKind};
 use crate::forecast::{ForecastModel, Foresight, HORIZONS_MS};
+use crate::policy::{PlacementPolicy, Traffic};
 use crate::strategy::StrategyName;
 use box_state::Departure;
 use cost::CostScale;
@@ -89,6 +90,13 @@ pub struct Fleet {
     model_weight: Option<f64>,
     artifact_id: Option<Arc<str>>,
     counters: FleetCounters,
+    #[serde(default)]
+    policy_id: Option<Arc<str>>,
+    #[serde(default)]
+    traffic: Traffic,
+    /// Summed speed of the boxes that take balls at present.
+    #[serde(default)]
+    speed_sum: f64,
     /// Handle by box id.
     #[serde(skip)]
     handles: KeyIndex<u32>,
@@ -96,6 +104,8 @@ pub struct Fleet {
     groups: KeyIndex<GroupPlace>,
     #[serde(skip)]
     model: Option<Arc<ForecastModel>>,
+    #[serde(skip)]
+    policy: Option<Arc<PlacementPolicy>>,
     #[serde(skip)]
     foresight: Option<Foresight>,
     #[serde(skip)]
@@ -130,18 +140,22 @@ impl Fleet {
             model_weight: None,
             artifact_id: None,
             counters: FleetCounters::default(),
+            policy_id: None,
+            traffic: Traffic::default(),
+            speed_sum: 0.0,
             handles: KeyIndex::default(),
             groups: KeyIndex::default(),
             model: None,
+            policy: None,
             foresight: None,
-            strategy_ids: strategy_ids(None),
+            strategy_ids: strategy_ids(None, None),
         }
     }
 
     /// Rebuild what a snapshot leaves out. The model is handed in again by [`Self::set_model`].
     pub fn reindex(&mut self) {
         self.leases.reindex();
-        self.strategy_ids = strategy_ids(self.artifact_id.as_ref());
+        self.strategy_ids = strategy_ids(self.artifact_id.as_ref(), self.policy_id.as_ref());
         self.handles = KeyIndex::default();
         for state in &self.boxes {
             self.handles.insert(box_key(state.box_id()), state.handle);
@@ -157,6 +171,11 @@ impl Fleet {
     /// which artifact was active, and whoever replays it brings the same one.
     pub fn set_model(&mut self, model: Option<Arc<ForecastModel>>) {
         self.model = model;
+    }
+
+    /// Hand in the policy that [`EventKind::PolicyActivated`] names, as [`Self::set_model`] does a model.
+    pub fn set_policy(&mut self, policy: Option<Arc<PlacementPolicy>>) {
+        self.policy = policy;
     }
 
     /// Hand in what stands in for the model's forecasts, in a simulation that knows the future.
@@ -200,7 +219,11 @@ impl Fleet {
             }
             EventKind::Activated { artifact_id } => {
                 self.artifact_id.clone_from(artifact_id);
-                self.strategy_ids = strategy_ids(artifact_id.as_ref());
+                self.strategy_ids = strategy_ids(artifact_id.as_ref(), self.policy_id.as_ref());
+            }
+            EventKind::PolicyActivated { policy_id } => {
+                self.policy_id.clone_from(policy_id);
+                self.strategy_ids = strategy_ids(self.artifact_id.as_ref(), policy_id.as_ref());
             }
         }
     }
@@ -273,6 +296,7 @@ impl Fleet {
         let (ball, demand) = (&decision.ball, decision.demand());
         let residence_ms = self.expected_residence_ms(ball);
         let at_ms = self.at_ms;
+        self.traffic.count(at_ms, ball.work_ms.unwrap_or(residence_ms));
         let turn = self.turn(ball);
         let state = &mut self.boxes[position];
         let next = state.next_turn(turn);
@@ -466,13 +490,16 @@ pub fn survival(residence_ms: f64) -> [f64; HORIZONS] {
     [once, twice, four, four * four * twice]
 }
 
-/// The id every strategy's decisions carry while `artifact_id` is active.
-fn strategy_ids(artifact_id: Option<&Arc<str>>) -> Vec<Arc<str>> {
+/// The id every strategy's decisions carry while `artifact_id` and `policy_id` are active.
+fn strategy_ids(artifact_id: Option<&Arc<str>>, policy_id: Option<&Arc<str>>) -> Vec<Arc<str>> {
     StrategyName::ALL
         .iter()
-        .map(|name| match artifact_id {
-            Some(artifact_id) if name.needs_model() => format!("{}+{artifact_id}", name.versioned()).into(),
-            _ => name.versioned().into(),
+        .map(|name| {
+            let artifact_id = artifact_id.filter(|_| name.needs_model());
+            match artifact_id.or(policy_id.filter(|_| name.needs_policy())) {
+                Some(id) => format!("{}+{id}", name.versioned()).into(),
+                None => name.versioned().into(),
+            }
         })
         .collect()
 }

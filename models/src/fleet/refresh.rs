@@ -29,6 +29,7 @@ impl Fleet {
 
     pub(super) fn count_admissible(&mut self) {
         let (mut able, mut admissible) = (0_usize, 0_usize);
+        self.speed_sum = 0.0;
         for state in &self.boxes {
             match state.gate {
                 Some(Refusal::Down | Refusal::Draining | Refusal::WeightZero) => {}
@@ -36,6 +37,7 @@ impl Fleet {
                 None => {
                     able += 1;
                     admissible += 1;
+                    self.speed_sum += state.spec.speed * state.weight.min(1.0);
                 }
             }
         }

@@ -21,9 +21,13 @@ use crate::config::FleetConfig;
 use crate::domain::{Amounts, Ball, BoxSpec, DIMENSIONS};
 use crate::event::Event;
 use crate::forecast::ForecastModel;
+use crate::policy::PlacementPolicy;
 
 /// An artifact: its id and its model.
 pub type Artifact = (Arc<str>, Arc<ForecastModel>);
+
+/// A placement policy with its id.
+pub type PolicyArtifact = (Arc<str>, Arc<PlacementPolicy>);
 
 /// A ball on its way.
 #[derive(Debug, Clone, PartialEq)]
@@ -154,6 +158,18 @@ pub struct Scenario {
 /// Run `scenario` with the forecast `model`, calling `observe` with every event.
 pub fn simulate(scenario: &Scenario, model: Option<Artifact>, observe: &mut dyn FnMut(&Event)) -> Simulated {
     let mut simulation = Simulation::new(scenario, model);
+    simulation.run_until(u64::MAX, observe);
+    simulation.finish()
+}
+
+/// Run `scenario` with a placement policy, calling `observe` with every event.
+pub fn simulate_policy(
+    scenario: &Scenario,
+    policy: PolicyArtifact,
+    observe: &mut dyn FnMut(&Event),
+) -> Simulated {
+    let mut simulation = Simulation::new(scenario, None);
+    simulation.activate_policy(&policy);
     simulation.run_until(u64::MAX, observe);
     simulation.finish()
 }

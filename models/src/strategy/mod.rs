@@ -8,6 +8,7 @@ mod hoba_forecast;
 mod hot_cold;
 mod join_shortest_queue;
 mod latency;
+mod learned;
 mod least_loaded;
 mod least_work_left;
 mod next_accept;
@@ -73,11 +74,13 @@ pub enum StrategyName {
     HobaForecast,
     /// The deterministic rule of critical balls: least load now, no model.
     CriticalRule,
+    /// The trained placement policy.
+    Learned,
 }
 
 impl StrategyName {
     /// All strategies, in the order of every array over them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Random,
         Self::WeightedRandom,
         Self::RoundRobin,
@@ -98,6 +101,7 @@ impl StrategyName {
         Self::Hoba,
         Self::HobaForecast,
         Self::CriticalRule,
+        Self::Learned,
     ];
 
     /// The name used in configuration, JSON and metrics.
@@ -131,6 +135,7 @@ impl StrategyName {
             "hoba.v1",
             "hoba_forecast.v1",
             "critical_rule.v1",
+            "learned.v1",
         ][self as usize]
     }
 
@@ -147,7 +152,7 @@ impl StrategyName {
             Self::PeakEwma | Self::HotCold => "counts and latencies",
             Self::Rendezvous => "weights and counts",
             Self::NextAccept => "times of acceptance",
-            Self::LeastWorkLeft | Self::LeastWorkLeftSlowTie | Self::EarliestCompletion => {
+            Self::LeastWorkLeft | Self::LeastWorkLeftSlowTie | Self::EarliestCompletion | Self::Learned => {
                 "work sizes and speeds"
             }
             Self::PredictedLoad => "load now and forecasts",
@@ -166,6 +171,12 @@ impl StrategyName {
     #[must_use]
     pub fn expects_speed(self) -> bool {
         matches!(self, Self::Hoba | Self::HobaForecast)
+    }
+
+    /// Whether it is nothing without a placement policy.
+    #[must_use]
+    pub fn needs_policy(self) -> bool {
+        self == Self::Learned
     }
 
     /// Rank the boxes of `view` into `ranking`.
@@ -191,6 +202,7 @@ impl StrategyName {
             Self::Hoba => hoba::rank(view, ranking),
             Self::HobaForecast => hoba_forecast::rank(view, ranking),
             Self::CriticalRule => critical_rule::rank(view, ranking),
+            Self::Learned => learned::rank(view, ranking),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::decision::{CANDIDATES_MAX, Refusal};
 use crate::domain::{Amounts, Ball, Class};
 use crate::fleet::{BoxState, Fleet, HORIZONS, survival};
 use crate::forecast::HORIZONS_MS;
+use crate::policy::PlacementPolicy;
 
 /// The fleet as one ball's strategy sees it.
 pub struct View<'a> {
@@ -94,6 +95,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn draw(&self) -> u64 {
         self.draw
+    }
+
+    /// The active placement policy.
+    #[must_use]
+    pub fn policy(&self) -> Option<&PlacementPolicy> {
+        self.fleet.policy().map(|policy| &**policy)
     }
 
     /// Virtual time of the turns among balls like this one.
@@ -211,6 +218,7 @@ pub struct Ranking {
     count: usize,
     refused: [u32; Refusal::ALL.len()],
     propensity: f64,
+    is_spoilt: bool,
     /// Scratch of strategies that sample: positions of the boxes that may take the ball.
     pub(super) eligible: Vec<u32>,
     /// The same with their scores.
@@ -225,6 +233,7 @@ impl Default for Ranking {
             count: 0,
             refused: [0; Refusal::ALL.len()],
             propensity: 1.0,
+            is_spoilt: false,
             eligible: Vec::new(),
             scored: Vec::new(),
         }
@@ -237,6 +246,7 @@ impl Ranking {
         self.count = 0;
         self.refused = [0; Refusal::ALL.len()];
         self.propensity = 1.0;
+        self.is_spoilt = false;
         self.eligible.clear();
         self.scored.clear();
     }
@@ -267,6 +277,17 @@ impl Ranking {
             place -= 1;
         }
         self.best[place] = scored;
+    }
+
+    /// Say that a model gave a score that is no number: the ranking must not be used.
+    pub fn spoil(&mut self) {
+        self.is_spoilt = true;
+    }
+
+    /// Whether a model gave a score that is no number.
+    #[must_use]
+    pub fn is_spoilt(&self) -> bool {
+        self.is_spoilt
     }
 
     /// Count a box that may take the ball and that the strategy itself passes over.

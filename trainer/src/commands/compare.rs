@@ -1,11 +1,13 @@
 //! `berth-trainer compare`: every strategy on the traces of a suite, or on one's own logs, paired
 //! trace by trace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::Context;
+use berth_models::simulation;
+use berth_models::strategy::StrategyName;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -15,7 +17,6 @@ use crate::suites::summary::{REFUSED_MORE_MAX, REFUSED_SHARE};
 use crate::suites::{
     Comparison, Contender, Kind, NAMES, Outlook, Row, Seeds, Suite, run as run_suite, summarise,
 };
-use berth_models::strategy::StrategyName;
 
 /// Arguments of `berth-trainer compare`.
 #[derive(clap::Args)]
@@ -24,7 +25,8 @@ use berth_models::strategy::StrategyName;
   berth-trainer compare --suite peak --seeds fresh --json
   berth-trainer compare --suite uploads --full --report uploads.html
   berth-trainer compare --data tables/ --report which.html   which strategy is best for my traffic
-  berth-trainer compare --suite park --policy model/   adds predicted_load with that artifact
+  berth-trainer compare --suite park --policy model/   adds what needs that artifact: predicted_load
+                                                       for a forecast, learned for a placement policy
   berth-trainer compare --suite hash --bar sd
 
 Fresh seeds are derived from the commit's hash (git rev-parse HEAD), or from --fresh-from TEXT.")]
@@ -39,7 +41,7 @@ pub struct Args {
     /// With --data: how often boxes report, in seconds, 1 to 3,600.
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     report_every: u64,
-    /// Artifact directory of a forecast; with it strategies that need one take part.
+    /// Artifact directory of a forecast or of a placement policy; adds the strategies that need it.
     #[arg(long, value_name = "DIR")]
     policy: Option<PathBuf>,
     /// The suite's named seeds, or fresh ones derived from the commit's hash.
@@ -68,6 +70,41 @@ enum SeedsName {
     Fresh,
 }
 
+/// What `--policy` brings.
+enum Artifact {
+    Forecast(simulation::Artifact),
+    Policy(simulation::PolicyArtifact),
+}
+
+impl Artifact {
+    fn load(folder: &Path) -> anyhow::Result<Self> {
+        if crate::commands::policy::is_policy(folder) {
+            let bundle = crate::commands::policy::load(folder)?;
+            let id = bundle.manifest().policy_id.as_str().into();
+            return Ok(Self::Policy((id, Arc::new(bundle.policy().clone()))));
+        }
+        let bundle = crate::artifact_folder::load(folder)?;
+        let id = bundle.manifest().strategy_id.as_str().into();
+        Ok(Self::Forecast((id, Arc::new(bundle.into_model()))))
+    }
+
+    /// Let the strategies that are nothing without it take part.
+    fn join(self, suite: &mut Suite) {
+        match self {
+            Self::Forecast(model) => {
+                suite.outlooks.model = Some(model);
+                add_forecasters(suite);
+            }
+            Self::Policy(policy) => {
+                let mut contender = Contender::new(StrategyName::Learned, Kind::Candidate);
+                contender.id = format!("{}+{}", contender.id, policy.0);
+                suite.contenders.push(contender);
+                suite.outlooks.policy = Some(policy);
+            }
+        }
+    }
+}
+
 /// Run the command; returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     if let Some(measured) = args.suite.as_deref().map(crate::suites::measure).transpose()?.flatten() {
@@ -83,17 +120,15 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         SeedsName::Named => Seeds::Named,
         SeedsName::Fresh => Seeds::Fresh(args.fresh_from.clone().map_or_else(commit_hash, Ok)?),
     };
-    let artifact = args.policy.as_deref().map(crate::artifact_folder::load).transpose()?;
+    let artifact = args.policy.as_deref().map(Artifact::load).transpose()?;
     let progress = progress(args.json);
     progress.set_message("preparing");
     let mut suite = match &args.suite {
         Some(name) => Suite::new(name, &seeds, args.full)?,
         None => crate::suites::fleet::suite(&args.data, args.report_every * 1_000, args.full)?,
     };
-    if let Some(bundle) = artifact {
-        let id: Arc<str> = bundle.manifest().strategy_id.as_str().into();
-        suite.outlooks.model = Some((id, Arc::new(bundle.into_model())));
-        add_forecasters(&mut suite);
+    if let Some(artifact) = artifact {
+        artifact.join(&mut suite);
     }
     progress.set_message("running");
     let results = run_suite(&suite, &progress)?;

@@ -7,3 +7,4 @@ pub mod forecast;
 pub mod generate;
 pub mod ingest;
 pub mod paths;
+pub mod policy;

@@ -1,9 +1,11 @@
 //! One learner a file, behind one interface.
 
 pub mod choose;
+pub mod evolution;
 pub mod hessboost;
 mod line;
 pub mod linfa_linear;
+pub mod policy;
 pub mod smartcore_ridge;
 
 use berth_models::forecast::{FEATURE_COUNT, Predictor};

@@ -150,6 +150,7 @@ pub fn rules() -> Vec<Contender> {
         // The last is there for published figures.
         !matches!(name, StrategyName::CriticalRule | StrategyName::LeastWorkLeftSlowTie)
             && !name.needs_model()
+            && !name.needs_policy()
     });
     names.map(|name| Contender::new(name, Kind::Rule)).collect()
 }

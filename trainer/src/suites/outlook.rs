@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use berth_models::forecast::{ForecastModel, Foresight, HORIZON_COUNT};
-use berth_models::simulation::{Artifact, Scenario};
+use berth_models::simulation::{Artifact, PolicyArtifact, Scenario};
 use serde::Deserialize;
 
 use super::Outlook;
@@ -34,6 +34,8 @@ pub struct History {
 pub struct Outlooks {
     /// The trained model.
     pub model: Option<Artifact>,
+    /// The placement policy, for `learned`.
+    pub policy: Option<PolicyArtifact>,
 }
 
 impl Outlooks {
@@ -65,7 +67,7 @@ impl Outlooks {
         }
         ensure!(ensembles.iter().any(Option::is_some), "the history has too few rows to train on");
         let model = ForecastModel::new(ensembles)?;
-        Ok(Self { model: Some(("suite".into(), Arc::new(model))) })
+        Ok(Self { model: Some(("suite".into(), Arc::new(model))), policy: None })
     }
 
     /// What stands in for the model's forecasts; `None`: nothing does.

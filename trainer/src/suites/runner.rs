@@ -148,6 +148,9 @@ impl<'a> Warm<'a> {
         if contender.outlook == Outlook::None && !contender.strategy.needs_model() {
             simulation.forget_model();
         }
+        if let Some(policy) = self.outlooks.policy.as_ref().filter(|_| contender.strategy.needs_policy()) {
+            simulation.activate_policy(policy);
+        }
         simulation.run_until(u64::MAX, &mut |_| {});
         simulation.finish()
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::result::Simulated;
 use super::service::{Service, Surroundings};
-use super::{Artifact, Discipline, Scenario};
+use super::{Artifact, Discipline, PolicyArtifact, Scenario};
 use crate::chance::{draw_of, unit};
 use crate::domain::{Amounts, BoxReport, DIMENSIONS, Dimension, Outcome, Stage};
 use crate::engine::{Engine, Stamp};
@@ -172,6 +172,14 @@ impl<'a> Simulation<'a> {
     pub fn set_foresight(&mut self, foresight: Option<&Foresight>) {
         for scheduler in &mut self.schedulers {
             scheduler.engine.set_foresight(foresight.cloned());
+        }
+    }
+
+    /// Make a placement policy the active one of every scheduler.
+    pub fn activate_policy(&mut self, policy: &PolicyArtifact) {
+        let stamp = self.stamp();
+        for scheduler in &mut self.schedulers {
+            scheduler.engine.activate_policy(Some(policy.clone()), stamp, &mut self.events);
         }
     }
 
