@@ -85,7 +85,8 @@ fn explore(decision: &mut Decision, config: &FleetConfig) {
     decision.propensity = 1.0 / close as f64;
 }
 
-/// Decide by a named strategy, as a candidate in shadow or a simulation does.
+/// Decide by a named strategy, as a candidate in shadow or a simulation does. Without a policy to learn
+/// from, `learned` is no strategy: the rule decides, and the decision says so.
 #[must_use]
 pub fn decide_by(
     fleet: &Fleet,
@@ -95,6 +96,9 @@ pub fn decide_by(
     mut route: Route,
     ranking: &mut Ranking,
 ) -> Decision {
+    if strategy.needs_policy() && fleet.policy().is_none() {
+        (route, strategy) = (Route::NoPolicy, fleet.config().rule);
+    }
     let view = View::new(fleet, &ball, draw);
     ranking.clear();
     strategy.rank(&view, ranking);

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use berth_models::artifact::{ArtifactError, Bundle, MANIFEST_FILE};
 use berth_models::forecast::ForecastModel;
+use berth_models::policy::PlacementPolicy;
+use berth_models::policy::bundle::{self, PolicyBundle, PolicyError};
 
 use crate::ledger::ArtifactFiles;
 
@@ -17,7 +19,9 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A file can't be read.
-    #[error("{path}: {reason}; give the folder that `berth-trainer forecast train --out` wrote")]
+    #[error(
+        "{path}: {reason}; give the folder that `berth-trainer forecast train --out`, or for a policy `policy train --out`, wrote"
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -31,6 +35,14 @@ pub enum LoadError {
         path: PathBuf,
         /// Why.
         source: ArtifactError,
+    },
+    /// The policy is refused.
+    #[error("policy {path} is refused: {source}")]
+    PolicyRefused {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: PolicyError,
     },
 }
 
@@ -69,6 +81,41 @@ impl Artifact {
         let bundle = Bundle::from_files(&files)?;
         let artifact_id = bundle.manifest().strategy_id.as_str().into();
         Ok(Self { artifact_id, model: Arc::new(bundle.into_model()), files })
+    }
+}
+
+/// A verified placement policy, ready to be activated.
+#[derive(Clone)]
+pub struct Policy {
+    /// Its id: equal weights have equal ids, and no forecast has one of them.
+    pub policy_id: Arc<str>,
+    /// The policy.
+    pub policy: Arc<PlacementPolicy>,
+    /// Its files, for the ledger.
+    pub files: ArtifactFiles,
+}
+
+impl Policy {
+    /// Read and verify the policy in folder `path`.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn read(path: &Path) -> Result<Self, LoadError> {
+        let mut files = ArtifactFiles::new();
+        for name in [bundle::MANIFEST_FILE, bundle::PROBES_FILE, bundle::WEIGHTS_FILE] {
+            files.insert(name.to_owned(), read_file(path, name)?);
+        }
+        Self::verify(files).map_err(|source| LoadError::PolicyRefused { path: path.to_owned(), source })
+    }
+
+    /// Verify a policy's files.
+    ///
+    /// # Errors
+    /// See [`PolicyError`].
+    pub fn verify(files: ArtifactFiles) -> Result<Self, PolicyError> {
+        let bundle = PolicyBundle::from_files(&files)?;
+        let policy_id = bundle.manifest().policy_id.as_str().into();
+        Ok(Self { policy_id, policy: Arc::new(bundle.policy().clone()), files })
     }
 }
 

@@ -19,6 +19,8 @@ Examples:
       sqlite in ./berth.db, http://127.0.0.1:7700, the rule decides until an artifact is active
   berth-scheduler serve --artifact demo/artifact --candidate power_of_two
       place by predicted load, with a candidate in shadow (GET /v1/shadow)
+  berth-scheduler serve --policy policies/park --primary learned
+      a trained policy decides where it was ahead of the rules; elsewhere they do
   berth-scheduler serve --store memory --listen 127.0.0.1:0 --rule least_loaded
       nothing survives the process; the free port is printed
   berth-scheduler serve --listen 0.0.0.0:7700 --token-file token --link-key-file key
@@ -66,6 +68,9 @@ pub struct Serve {
     /// Folder of the forecast artifact; without it the one that was active stays.
     #[arg(long, value_name = "DIR")]
     artifact: Option<PathBuf>,
+    /// Folder of the placement policy that `learned` decides by; without it the one that was active stays.
+    #[arg(long, value_name = "DIR")]
+    policy: Option<PathBuf>,
     /// Fields of the fleet's configuration as JSON; fields left out stay as they were.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -115,6 +120,7 @@ impl Serve {
             store: self.store.clone(),
             durability: self.durability,
             artifact: self.artifact.clone(),
+            policy: self.policy.clone(),
             config: self.config_fields()?,
             token: self.token_file.as_deref().map(read_token).transpose()?,
             link_key: self.link_key_file.as_deref().map(read_key).transpose()?,

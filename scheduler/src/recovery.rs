@@ -9,8 +9,10 @@ use berth_models::artifact::ArtifactError;
 use berth_models::event::EventKind;
 use berth_models::fleet::{Fleet, LeaseState};
 use berth_models::forecast::ForecastModel;
+use berth_models::policy::PlacementPolicy;
+use berth_models::policy::bundle::PolicyError;
 
-use crate::artifact::Artifact;
+use crate::artifact::{Artifact, Policy};
 use crate::clock::LogEnd;
 use crate::ledger::{Ledger, LedgerError};
 
@@ -52,6 +54,16 @@ pub enum RecoveryError {
         /// Why.
         source: ArtifactError,
     },
+    /// A policy kept in the ledger is refused.
+    #[error(
+        "policy {policy_id} kept in the ledger is refused: {source}; restore a copy of the store, or start the build that wrote it"
+    )]
+    Policy {
+        /// Its id.
+        policy_id: String,
+        /// Why.
+        source: PolicyError,
+    },
 }
 
 /// What recovery found.
@@ -73,7 +85,7 @@ pub struct Recovered {
 /// # Errors
 /// See [`RecoveryError`].
 pub fn recover(ledger: &dyn Ledger, until: u64) -> Result<Recovered, RecoveryError> {
-    let mut models = Models { ledger, known: BTreeMap::new() };
+    let mut models = Models { ledger, known: BTreeMap::new(), policies: BTreeMap::new() };
     let mut recovered =
         Recovered { fleet: Fleet::default(), end: None, snapshot_seq: 0, events: 0, refused: Vec::new() };
     if let Some((seq, body)) = ledger.newest_snapshot()? {
@@ -84,6 +96,8 @@ pub fn recover(ledger: &dyn Ledger, until: u64) -> Result<Recovered, RecoveryErr
         recovered.snapshot_seq = seq;
         let model = models.active(&recovered.fleet)?;
         recovered.fleet.set_model(model);
+        let policy = models.active_policy(&recovered.fleet)?;
+        recovered.fleet.set_policy(policy);
     }
     fold(&mut recovered, &mut models, until)?;
     let fleet = &recovered.fleet;
@@ -120,6 +134,10 @@ fn fold(recovered: &mut Recovered, models: &mut Models, until: u64) -> Result<()
                 let model = models.active(&recovered.fleet)?;
                 recovered.fleet.set_model(model);
             }
+            if matches!(event.kind, EventKind::PolicyActivated { .. }) {
+                let policy = models.active_policy(&recovered.fleet)?;
+                recovered.fleet.set_policy(policy);
+            }
         }
     }
 }
@@ -139,10 +157,11 @@ fn read_snapshot(body: &[u8]) -> Result<(Fleet, u64), rmp_serde::decode::Error> 
     Ok((fleet, wall_ms))
 }
 
-/// The models of the artifacts that the ledger keeps.
+/// The models and policies that the ledger keeps.
 struct Models<'a> {
     ledger: &'a dyn Ledger,
     known: BTreeMap<Arc<str>, Option<Arc<ForecastModel>>>,
+    policies: BTreeMap<Arc<str>, Option<Arc<PlacementPolicy>>>,
 }
 
 impl Models<'_> {
@@ -163,5 +182,24 @@ impl Models<'_> {
         };
         self.known.insert(artifact_id.clone(), model.clone());
         Ok(model)
+    }
+
+    /// The same for the placement policy.
+    fn active_policy(&mut self, fleet: &Fleet) -> Result<Option<Arc<PlacementPolicy>>, RecoveryError> {
+        let Some(policy_id) = fleet.policy_id() else { return Ok(None) };
+        if let Some(policy) = self.policies.get(policy_id) {
+            return Ok(policy.clone());
+        }
+        let files = self.ledger.artifact(policy_id)?;
+        let policy = if files.is_empty() {
+            tracing::warn!(%policy_id, "the active policy is not kept in the ledger: the rule decides until one is activated");
+            None
+        } else {
+            let policy = Policy::verify(files)
+                .map_err(|source| RecoveryError::Policy { policy_id: policy_id.to_string(), source })?;
+            Some(policy.policy)
+        };
+        self.policies.insert(policy_id.clone(), policy.clone());
+        Ok(policy)
     }
 }

@@ -12,10 +12,12 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::artifact::Artifact;
+use crate::artifact::{Artifact, Policy};
 use crate::clock::{EngineClock, LogEnd};
 use crate::http::{App, Lookup, admin, router};
-use crate::ledger::{CommitError, Journal, Ledger, LedgerError, MemoryLedger, SqliteLedger, Ticket};
+use crate::ledger::{
+    ArtifactFiles, CommitError, Journal, Ledger, LedgerError, MemoryLedger, SqliteLedger, Ticket,
+};
 use crate::link::LinkKey;
 use crate::listen;
 use crate::recovery::recover;
@@ -59,6 +61,7 @@ impl Server {
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         check(&settings)?;
         let artifact = settings.artifact.as_deref().map(Artifact::read).transpose()?;
+        let policy = settings.policy.as_deref().map(Policy::read).transpose()?;
         let link_key = link_key(settings.link_key.as_deref())?;
         let listener = TcpListener::bind(settings.listen).await.map_err(|source| StartError::System {
             doing: format!("listening on {}", settings.listen),
@@ -93,7 +96,7 @@ impl Server {
             );
             snapshots = Some(snapshotter.spawn().map_err(no_thread)?);
         }
-        begin(&sequencer, &settings, artifact, &opened.refused).await?;
+        begin(&sequencer, &settings, (artifact, policy), &opened.refused).await?;
 
         let app = App {
             sequencer: sequencer.clone(),
@@ -233,7 +236,7 @@ fn open(settings: &Settings) -> Result<Opened, StartError> {
 async fn begin(
     sequencer: &Arc<Sequencer>,
     settings: &Settings,
-    artifact: Option<Artifact>,
+    (artifact, policy): (Option<Artifact>, Option<Policy>),
     refused: &[u64],
 ) -> Result<(), StartError> {
     let is_first = sequencer.look(|fleet| fleet.seq() == 0);
@@ -257,13 +260,23 @@ async fn begin(
             refused.iter().map(|seq| crate::ledger::Refused { seq: *seq, reason: reason.clone() }).collect();
         sequencer.revert(&refused);
     }
-    if artifact.is_some() {
-        let sequencer = sequencer.clone();
-        let activated = tokio::task::spawn_blocking(move || activate_artifact(&sequencer, artifact)).await;
-        let ticket = activated.map_err(|error| StartError::System {
-            doing: "activating the artifact".to_owned(),
-            source: std::io::Error::other(error),
-        })??;
+    let sequencer = sequencer.clone();
+    let activate = move || {
+        let mut tickets = Vec::new();
+        if artifact.is_some() {
+            tickets.push(activate_artifact(&sequencer, artifact)?);
+        }
+        if policy.is_some() {
+            tickets.push(activate_policy(&sequencer, policy)?);
+        }
+        Ok::<_, Denied>(tickets)
+    };
+    let activated = tokio::task::spawn_blocking(activate).await;
+    let tickets = activated.map_err(|error| StartError::System {
+        doing: "activating the artifacts".to_owned(),
+        source: std::io::Error::other(error),
+    })??;
+    for ticket in tickets {
         ticket.wait().await?;
     }
     Ok(())
@@ -275,11 +288,27 @@ async fn begin(
 /// See [`Denied`].
 pub fn activate_artifact(sequencer: &Sequencer, artifact: Option<Artifact>) -> Result<Ticket, Denied> {
     let Some(artifact) = artifact else { return sequencer.activate(None) };
+    keep(sequencer, artifact.artifact_id.clone(), artifact.files)?;
+    tracing::info!(artifact_id = %artifact.artifact_id, "artifact activated");
+    sequencer.activate(Some((artifact.artifact_id, artifact.model)))
+}
+
+/// The same for a placement policy.
+///
+/// # Errors
+/// See [`Denied`].
+pub fn activate_policy(sequencer: &Sequencer, policy: Option<Policy>) -> Result<Ticket, Denied> {
+    let Some(policy) = policy else { return sequencer.activate_policy(None) };
+    keep(sequencer, policy.policy_id.clone(), policy.files)?;
+    tracing::info!(policy_id = %policy.policy_id, "policy activated");
+    sequencer.activate_policy(Some((policy.policy_id, policy.policy)))
+}
+
+fn keep(sequencer: &Sequencer, id: Arc<str>, files: ArtifactFiles) -> Result<(), Denied> {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let (artifact_id, files) = (artifact.artifact_id.clone(), artifact.files);
     let is_queued = sequencer.journal().submit_job(Box::new(move |ledger| {
         // Not to be able to keep it is this request's failure, not the ledger's.
-        let _ = sender.send(ledger.save_artifact(&artifact_id, &files));
+        let _ = sender.send(ledger.save_artifact(&id, &files));
         Ok(())
     }));
     if is_queued {
@@ -287,8 +316,7 @@ pub fn activate_artifact(sequencer: &Sequencer, artifact: Option<Artifact>) -> R
             receiver.recv().map_err(|_| Denied::NotReady("the ledger's writer has stopped".to_owned()))?;
         kept.map_err(|error| Denied::NotReady(error.to_string()))?;
     }
-    tracing::info!(artifact_id = %artifact.artifact_id, "artifact activated");
-    sequencer.activate(Some((artifact.artifact_id, artifact.model)))
+    Ok(())
 }
 
 async fn tick(sequencer: Arc<Sequencer>) {

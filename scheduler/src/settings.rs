@@ -53,6 +53,8 @@ pub struct Settings {
     pub durability: Durability,
     /// Folder of the artifact to activate; `None`: the one that was active, if any.
     pub artifact: Option<PathBuf>,
+    /// The same for the placement policy.
+    pub policy: Option<PathBuf>,
     /// Fields of the configuration to set over the recovered or default one.
     pub config: Map<String, Value>,
     /// Token every request needs.
@@ -78,6 +80,7 @@ impl Default for Settings {
             store: Store::Memory,
             durability: Durability::default(),
             artifact: None,
+            policy: None,
             config: Map::new(),
             token: None,
             link_key: None,

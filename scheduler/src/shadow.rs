@@ -21,6 +21,7 @@ use berth_models::domain::Class;
 use berth_models::event::{Event, EventKind};
 use berth_models::fleet::Fleet;
 use berth_models::forecast::ForecastModel;
+use berth_models::policy::PlacementPolicy;
 use berth_models::strategy::{Ranking, StrategyName, View};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -40,6 +41,7 @@ const EQUAL: f64 = 1e-9;
 enum Message {
     Event(Event),
     Model(Option<Arc<ForecastModel>>),
+    Policy(Option<Arc<PlacementPolicy>>),
     Restart(Box<Fleet>),
 }
 
@@ -105,6 +107,8 @@ pub struct ShadowSummary {
     pub decide_us_p50: f64,
     /// 99th percentile of it.
     pub decide_us_p99: f64,
+    /// Decisions that were not compared because the candidate needs a policy and none is active.
+    pub without_policy: u64,
     /// Decisions that were not compared because the shadow was behind.
     pub skipped: u64,
     /// Events lost because its queue was full.
@@ -173,6 +177,7 @@ struct Tally {
     ahead: Spread,
     times: [u64; TIMES],
     candidate_refused: u64,
+    without_policy: u64,
     skipped: u64,
     lost: u64,
     restarts: u64,
@@ -207,6 +212,7 @@ impl Shadow {
                 ahead: Spread::default(),
                 times: [0; TIMES],
                 candidate_refused: 0,
+                without_policy: 0,
                 skipped: 0,
                 lost: 0,
                 restarts: 0,
@@ -239,6 +245,7 @@ impl Shadow {
             load_now: tally.now.read(),
             load_ahead: tally.ahead.read(),
             candidate_refused: tally.candidate_refused,
+            without_policy: tally.without_policy,
             decide_us_p50: time(0.5),
             decide_us_p99: time(0.99),
             skipped: tally.skipped,
@@ -276,9 +283,12 @@ impl Feed {
             return;
         }
         for (index, event) in events.iter().enumerate() {
-            let is_activation = matches!(event.kind, EventKind::Activated { .. });
             let is_sent = self.push(Message::Event(event.clone()))
-                && (!is_activation || self.push(Message::Model(fleet.model().cloned())));
+                && match event.kind {
+                    EventKind::Activated { .. } => self.push(Message::Model(fleet.model().cloned())),
+                    EventKind::PolicyActivated { .. } => self.push(Message::Policy(fleet.policy().cloned())),
+                    _ => true,
+                };
             if !is_sent {
                 self.is_behind = true;
                 lock(&self.shared.tally).lost += (events.len() - index) as u64;
@@ -315,16 +325,34 @@ fn run(shared: &Shared, mut fleet: Fleet, receiver: &Receiver<Message>) {
                 }
                 fleet.apply(&event);
             }
-            Message::Model(model) => fleet.set_model(model),
+            Message::Model(model) => {
+                fleet.set_model(model);
+                name_candidate(shared, &fleet);
+            }
+            Message::Policy(policy) => {
+                fleet.set_policy(policy);
+                name_candidate(shared, &fleet);
+            }
             Message::Restart(copy) => {
                 fleet = *copy;
+                name_candidate(shared, &fleet);
                 lock(&shared.tally).restarts += 1;
             }
         }
     }
 }
 
+/// The id its decisions carry changes with what it learned from.
+fn name_candidate(shared: &Shared, fleet: &Fleet) {
+    lock(&shared.tally).strategy_id = fleet.strategy_id(shared.candidate).to_string();
+}
+
 fn compare(shared: &Shared, fleet: &Fleet, decision: &Decision, ranking: &mut Ranking) {
+    if shared.candidate.needs_policy() && fleet.policy().is_none() {
+        // What a rule would do in its place is no finding about it.
+        lock(&shared.tally).without_policy += 1;
+        return;
+    }
     let started = Instant::now();
     let (candidate, ball) = (shared.candidate, &decision.ball);
     let twin = decide_by(fleet, ball.clone(), decision.draw, candidate, decision.route, ranking);

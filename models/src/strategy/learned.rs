@@ -43,7 +43,7 @@ impl Shortest {
     }
 }
 
-/// Rank by the policy's score; by least work left where no policy is active, which `route` prevents.
+/// Rank by the policy's score; by least work left where no policy is active, which `decide_by` prevents.
 pub fn rank(view: &View, ranking: &mut Ranking) {
     let Some(policy) = view.policy() else {
         return least_work_left::rank(view, ranking, least_work_left::Tie::Faster);

@@ -18,10 +18,10 @@ use super::allocate::durable;
 use super::extract::{JsonBody, json};
 use super::fields::Fields;
 use super::problem::{Problem, kinds};
-use crate::artifact::Artifact;
+use crate::artifact::{Artifact, Policy};
 use crate::ledger::Durability;
 use crate::sequencer::Denied;
-use crate::server::activate_artifact;
+use crate::server;
 use crate::shadow::ShadowSummary;
 
 /// The configuration in force.
@@ -148,10 +148,39 @@ pub async fn activate(
     };
     let artifact_id = artifact.as_ref().map(|artifact| artifact.artifact_id.clone());
     let sequencer = app.sequencer.clone();
-    let activated = tokio::task::spawn_blocking(move || activate_artifact(&sequencer, artifact)).await;
+    let activated =
+        tokio::task::spawn_blocking(move || server::activate_artifact(&sequencer, artifact)).await;
     let ticket = activated.map_err(|error| Problem::new(kinds::INTERNAL, error))??;
     durable(ticket).await?;
     Ok(json(StatusCode::OK, &Active { artifact_id }))
+}
+
+/// The active placement policy.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ActivePolicy {
+    /// Its id; absent: none is active.
+    pub policy_id: Option<Arc<str>>,
+}
+
+/// Load, verify and activate a placement policy, as an artifact is; `learned` decides by it.
+#[utoipa::path(post, path = "/v1/policies/activate", tag = "control", request_body = Activate, responses(
+    (status = 200, description = "Active", body = ActivePolicy),
+    (status = 422, description = "The bundle is refused, with the reason", body = Problem)))]
+pub async fn activate_policy(
+    State(app): State<Arc<App>>,
+    JsonBody(body): JsonBody<Activate>,
+) -> Result<Response, Problem> {
+    let sequencer = app.sequencer.clone();
+    let load = move || {
+        let policy = body.path.as_deref().map(Policy::read).transpose();
+        let policy = policy.map_err(|error| Problem::new(kinds::ARTIFACT, error))?;
+        let policy_id = policy.as_ref().map(|policy| policy.policy_id.clone());
+        Ok::<_, Problem>((policy_id, server::activate_policy(&sequencer, policy)?))
+    };
+    let activated = tokio::task::spawn_blocking(load).await;
+    let (policy_id, ticket) = activated.map_err(|error| Problem::new(kinds::INTERNAL, error))??;
+    durable(ticket).await?;
+    Ok(json(StatusCode::OK, &ActivePolicy { policy_id }))
 }
 
 /// A strategy.
@@ -166,6 +195,8 @@ pub struct StrategyView {
     pub sees: &'static str,
     /// Whether it is nothing without a forecast model.
     pub needs_model: bool,
+    /// Whether it is nothing without a placement policy.
+    pub needs_policy: bool,
     /// `primary`, `rule`, `candidate`: what it is used for at present.
     pub used_as: Vec<&'static str>,
 }
@@ -187,6 +218,7 @@ pub async fn strategies(State(app): State<Arc<App>>) -> Response {
                 strategy_id: fleet.strategy_id(name).to_string(),
                 sees: name.sees(),
                 needs_model: name.needs_model(),
+                needs_policy: name.needs_policy(),
                 used_as: uses.into_iter().filter_map(|(is_used, name)| is_used.then_some(name)).collect(),
             }
         };
@@ -249,6 +281,10 @@ pub struct Readiness {
     pub artifact_id: Option<Arc<str>>,
     /// Whether its model is there; without it the rule decides.
     pub has_model: bool,
+    /// The active placement policy.
+    pub policy_id: Option<Arc<str>>,
+    /// Whether it is there; without it the rule decides.
+    pub has_policy: bool,
     /// Mean weight of the model in the forecasts in use, 0 to 1; absent: no forecast yet.
     pub model_weight: Option<f64>,
     /// Whether the forecasts have lost their skill, so that the rule decides.
@@ -281,6 +317,8 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
         rules_only: fleet.config().rules_only,
         artifact_id: fleet.artifact_id().cloned(),
         has_model: fleet.model().is_some(),
+        policy_id: fleet.policy_id().cloned(),
+        has_policy: fleet.policy().is_some(),
         model_weight: fleet.model_weight(),
         skill_lost: fleet.model().is_some() && fleet.has_lost_skill(),
         panic: fleet.is_panicking(),

@@ -38,6 +38,7 @@ use super::{admin, allocate, boxes, leases, metrics, placements};
         admin::patch_config,
         admin::rules_only,
         admin::activate,
+        admin::activate_policy,
         admin::strategies,
         admin::shadow,
         admin::healthz,

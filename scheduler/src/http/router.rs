@@ -33,6 +33,7 @@ pub fn router(app: Arc<App>, token: Option<Arc<str>>) -> Router {
         .route("/v1/config", get(admin::config).put(admin::put_config).patch(admin::patch_config))
         .route("/v1/rules-only", post(admin::rules_only))
         .route("/v1/artifacts/activate", post(admin::activate))
+        .route("/v1/policies/activate", post(admin::activate_policy))
         .route("/metrics", get(metrics::metrics))
         .route("/readyz", get(admin::readyz))
         .route("/openapi.json", get(openapi::openapi))

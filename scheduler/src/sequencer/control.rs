@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_models::config::FleetConfig;
 use berth_models::forecast::ForecastModel;
+use berth_models::policy::PlacementPolicy;
 
 use super::{Denied, Inner, Sequencer};
 use crate::ledger::Ticket;
@@ -44,6 +45,25 @@ impl Sequencer {
             let (fleet, artifact_id) = (engine.fleet(), artifact.as_ref().map(|(id, _)| id));
             if fleet.artifact_id() != artifact_id || fleet.model().is_some() != artifact_id.is_some() {
                 engine.activate(artifact, stamp, out);
+            }
+            Ok(((), engine.fleet().seq()))
+        })?;
+        Ok(activated.1)
+    }
+
+    /// Make `policy` under its id the active one, or none.
+    ///
+    /// # Errors
+    /// See [`Denied`].
+    pub fn activate_policy(
+        &self,
+        policy: Option<(Arc<str>, Arc<PlacementPolicy>)>,
+    ) -> Result<Ticket, Denied> {
+        let activated = self.turn(|engine, stamp, out| {
+            let (fleet, policy_id) = (engine.fleet(), policy.as_ref().map(|(id, _)| id));
+            // Equal weights may come with other regimes.
+            if fleet.policy_id() != policy_id || fleet.policy() != policy.as_ref().map(|(_, policy)| policy) {
+                engine.activate_policy(policy, stamp, out);
             }
             Ok(((), engine.fleet().seq()))
         })?;
